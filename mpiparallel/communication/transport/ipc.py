@@ -24,13 +24,22 @@ Read = Callable[[Sequence[Array], int, int], object]
 
 
 class IpcCall:
-    """One call: each span of it is written to the own slot, and read from those of all when all have written."""
+    """One call: each span of it is written to the own slot, and read from those of all when all have written.
+
+    It is written down by ``words``, with the ``count`` of elements that each member gives.
+    """
 
     def __init__(
-        self, transport: IpcTransport, words: tuple[str, ...], whole: Sequence[Span], write: Write, read: Read
+        self,
+        transport: IpcTransport,
+        words: tuple[str, ...],
+        count: int,
+        whole: Sequence[Span],
+        write: Write,
+        read: Read,
     ) -> None:
         self._transport = transport
-        self._words, self._spans = words, whole
+        self._words, self._count, self._spans = words, count, whole
         self._write, self._read = write, read
 
     def run(self) -> None:
@@ -45,7 +54,7 @@ class IpcCall:
             self._transport.group,
         )
         backend.communication.wait_event(backend.compute.record())
-        with communicator.noted(*self._words, count=self._spans[-1][1]):
+        with communicator.noted(*self._words, count=self._count):
             for span in self._spans:
                 slots = group.take_turn()
                 with backend.communication:
@@ -93,7 +102,7 @@ class IpcTransport:
             self._combine(wire, [slot[own * length :] for slot in slots], block[start:stop])
 
         words = ("reduce_scatter", source.dtype.str, operation)
-        return IpcCall(self, words, spans(block.size, length // _widest(wire)), write, read)
+        return IpcCall(self, words, source.size, spans(block.size, length // _widest(wire)), write, read)
 
     def all_gather(self, source: Array, target: Array) -> IpcCall:
         sent = source.reshape(-1).view(np.uint8)
@@ -104,13 +113,13 @@ class IpcTransport:
                 self._copy(rows[member, start:stop], slot[: stop - start])
 
         words = ("all_gather", source.dtype.str)
-        return IpcCall(self, words, spans(sent.size, self.group.slot_bytes), self._one(sent), read)
+        return IpcCall(self, words, source.size, spans(sent.size, self.group.slot_bytes), self._one(sent), read)
 
     def all_to_all(self, source: Array, target: Array) -> IpcCall:
         size = self.communicator.size
         given, taken = (one.reshape(-1).view(np.uint8).reshape(size, -1) for one in (source, target))
         sends, receives = ({peer: side[peer] for peer in range(size)} for side in (given, taken))
-        return self._pairs(("all_to_all", source.dtype.str), sends, receives, given.shape[1])
+        return self._pairs(("all_to_all", source.dtype.str), source.size, sends, receives, given.shape[1])
 
     def broadcast(self, array: Array, root: int) -> IpcCall:
         sent, gives = array.reshape(-1).view(np.uint8), self.communicator.rank == root
@@ -121,17 +130,22 @@ class IpcTransport:
 
         words = ("broadcast", array.dtype.str, f"root {root}")
         write = self._one(sent) if gives else _write_nothing
-        return IpcCall(self, words, spans(sent.size, self.group.slot_bytes), write, read)
+        return IpcCall(self, words, array.size, spans(sent.size, self.group.slot_bytes), write, read)
 
     def exchange(self, sends: Mapping[int, Array], receives: Mapping[int, Array]) -> IpcCall:
         compare_lengths(self.communicator, sends, receives)
         # As many turns on all members, whatever each of them exchanges.
         longest = np.array(max((one.size for side in (sends, receives) for one in side.values()), default=0))
         self.communicator.all_reduce(longest, "max")
-        return self._pairs(("exchange",), sends, receives, int(longest))
+        return self._pairs(("exchange",), 0, sends, receives, int(longest))
 
     def _pairs(
-        self, words: tuple[str, ...], sends: Mapping[int, Array], receives: Mapping[int, Array], longest: int
+        self,
+        words: tuple[str, ...],
+        count: int,
+        sends: Mapping[int, Array],
+        receives: Mapping[int, Array],
+        longest: int,
     ) -> IpcCall:
         """Return what lays the bytes for each member beside each other in the slot."""
         own, length = self.communicator.rank, self._length(self.communicator.size)
@@ -145,7 +159,7 @@ class IpcTransport:
                 part = received[start:stop]
                 self._copy(part, slots[peer][own * length : own * length + part.size])
 
-        return IpcCall(self, words, spans(longest, length), write, read)
+        return IpcCall(self, words, count, spans(longest, length), write, read)
 
     def _reduced(self, words: tuple[str, ...], array: Array, operation: Reduction, *, takes: bool) -> IpcCall:
         wire, flat = DeviceWire(array.dtype, operation), array.reshape(-1)
@@ -157,7 +171,7 @@ class IpcTransport:
             if takes:
                 self._combine(wire, slots, flat[start:stop])
 
-        return IpcCall(self, words, spans(flat.size, self.group.slot_bytes // _widest(wire)), write, read)
+        return IpcCall(self, words, flat.size, spans(flat.size, self.group.slot_bytes // _widest(wire)), write, read)
 
     def _combine(self, wire: DeviceWire, places: Sequence[Array], view: Array) -> None:
         """Put the reduction of what lies at all places into ``view``, the first member's first."""

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+
+import pytest
+
+from mpiparallel.backend.collector_pause import collector_paused
 
 PROGRAM = """
 import gc
@@ -42,3 +47,20 @@ def test_what_a_program_has_frozen_stays_frozen_and_is_counted_once() -> None:
 
 def test_nothing_is_left_frozen_where_nothing_was() -> None:
     assert told(frozen=False) == "1\n"
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_the_collector_goes_on_after_an_error_and_stays_off_where_it_was(runs: bool) -> None:
+    def failing() -> None:
+        with collector_paused(), collector_paused():
+            assert not gc.isenabled()
+            raise KeyError
+
+    was = gc.isenabled()
+    (gc.enable if runs else gc.disable)()
+    try:
+        with pytest.raises(KeyError):
+            failing()
+        assert gc.isenabled() is runs
+    finally:
+        (gc.enable if was else gc.disable)()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mpiparallel.backend.counter_random import RandomBox, stream_key
+from mpiparallel.backend.counter_random import RandomBox, keep_limit, stream_key
 from mpiparallel.layout.box import Box
 
 KEY = stream_key(7, "weights")
@@ -54,3 +57,65 @@ def test_keep_is_true_as_often_as_asked() -> None:
     for probability in (0.0, 0.1, 0.9, 1.0):
         box.keep(KEY, probability, mask)
         assert abs(mask.mean() - probability) < 5 * 0.5 / 1000
+
+
+WORD = 1 << 32
+
+
+def finalized(bits: int) -> int:
+    """Return Chris Wellons' mixing of 32 bits with the constants of bias 0.17, in whole numbers."""
+    bits = (bits ^ bits >> 16) * 0x21F0AAAD % WORD
+    bits = (bits ^ bits >> 15) * 0xD35A2D97 % WORD
+    return bits ^ bits >> 15
+
+
+@pytest.mark.parametrize("key", [0, 7, KEY, (1 << 64) - 1])
+@pytest.mark.parametrize("start", [(0, 0), (1, 5), (1 << 20, 77), ((1 << 33) // 100, 0), ((1 << 40) - 1, 99)])
+def test_each_number_is_two_keyed_rounds_over_its_place_in_the_tensor(key: int, start: tuple[int, int]) -> None:
+    shape = (1 << 40, 100)
+    stop = (start[0] + 1, min(start[1] + 3, 100))
+    wanted = []
+    for column in range(start[1], stop[1]):
+        high, low = divmod(start[0] * 100 + column, WORD)
+        wanted.append(finalized((finalized(low ^ key % WORD) + high) % WORD ^ key // WORD))
+    assert RandomBox(np, shape, Box(start, stop)).bits(key).tolist() == [wanted]
+
+
+@pytest.mark.parametrize("extent", [WORD, WORD + 1])
+def test_numbers_of_tensors_about_as_large_as_32_bits_count_do_not_depend_on_their_size(extent: int) -> None:
+    last = RandomBox(np, (extent,), Box((WORD - 2,), (WORD,))).bits(KEY)
+    assert last.tolist() == [finalized(finalized(place ^ KEY % WORD) ^ KEY // WORD) for place in (WORD - 2, WORD - 1)]
+
+
+def test_a_box_longer_than_what_is_made_at_once_has_all_its_numbers() -> None:
+    count = (1 << 15) + 2
+    bits = RandomBox(np, (count,), Box.whole((count,))).bits(KEY)
+    assert bits.shape == (count,)
+    for place in (0, 1, (1 << 15) - 1, 1 << 15, count - 1):
+        assert bits[place] == finalized(finalized(place ^ KEY % WORD) ^ KEY // WORD)
+    assert RandomBox(np, (), Box((), ())).bits(KEY).shape == ()
+
+
+def test_numbers_lie_in_the_middle_of_their_steps_and_follow_box_and_muller() -> None:
+    box = RandomBox(np, (2, 3), Box.whole((2, 3)))
+    uniform, angle = ((box.bits(key) + 0.5) / WORD for key in (KEY, stream_key(KEY, "angle")))
+    np.testing.assert_array_equal(box.uniform(KEY), uniform)
+    wanted = np.sqrt(-2 * np.log(uniform)) * np.cos(2 * np.pi * angle)
+    np.testing.assert_allclose(box.normal(KEY), wanted, rtol=1e-12)
+    assert box.uniform(KEY).dtype == box.normal(KEY).dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("probability", "limit"), [(0.0, 0), (0.5, 1 << 31), (0.25, 1 << 30), (1.0, WORD - 1), (0.3, 1288490189)]
+)
+def test_what_is_kept_are_the_numbers_below_a_share_of_all(probability: float, limit: int) -> None:
+    assert keep_limit(probability) == limit
+    box, kept = RandomBox(np, (50, 4), Box.whole((50, 4))), np.empty((50, 4), bool)
+    box.keep(KEY, probability, kept)
+    np.testing.assert_array_equal(kept, box.bits(KEY) < limit)
+
+
+def test_keys_are_digests_of_names_that_are_told_apart() -> None:
+    digest = hashlib.blake2b(b"7\x1fweights", digest_size=8).digest()
+    assert stream_key(7, "weights") == KEY == sum(byte << 8 * place for place, byte in enumerate(digest))
+    assert len({stream_key(*names) for names in ((), ("",), ("a", "b"), ("ab",), ("a", "", "b"), ("b", "a"))}) == 5

@@ -153,3 +153,54 @@ def test_the_package_is_imported_without_numba() -> None:
 def test_compilation_can_be_switched_off(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "MPIPARALLEL_JIT", value)
     assert jit.compiler() is None
+
+
+@pytest.mark.parametrize(
+    ("variables", "wanted"),
+    [
+        ({}, True),
+        ({"MPIPARALLEL_JIT": ""}, True),
+        ({"MPIPARALLEL_JIT": "1"}, True),
+        ({"MPIPARALLEL_JIT": "on"}, True),
+        *(({"MPIPARALLEL_JIT": word}, False) for word in ("0", "off", "OFF", "no", "False")),
+    ],
+    ids=str,
+)
+def test_loops_may_be_compiled_unless_the_environment_says_no(variables: dict[str, str], wanted: bool) -> None:
+    assert jit.wanted(variables) is wanted
+
+
+def test_loops_would_be_compiled_where_numba_is_and_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    monkeypatch.delenv("MPIPARALLEL_JIT", raising=False)
+    assert jit.is_there()
+    monkeypatch.setenv("MPIPARALLEL_JIT", "off")
+    assert not jit.is_there()
+
+
+def test_a_source_is_made_a_function_once_and_compiled_for_each_kind_of_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    made: list[Any] = []
+    kinds: list[tuple[Any, ...]] = []
+
+    class Noted(Loop):
+        def compile(self, types: tuple[Any, ...]) -> None:
+            kinds.append(types)
+
+    def decorate(function: Any) -> Loop:
+        made.append(function)
+        return Noted(function)
+
+    compiler = jit.Compiler(decorate, lambda loop: loop, type, {"twice": lambda x: 2 * x})
+    for arguments in ((1, [3], [0]), (1, (3,), [0])):
+        compiler.bind(SOURCE.format("twice"), arguments)()
+        assert arguments[2] == [6]
+    compiler.bind(SOURCE.format("float"), (1, [3], [0]))
+    assert kinds == [(int, list, list), (int, tuple, list), (int, list, list)]
+    assert [function.__module__ for function in made] == ["mpiparallel.backend.jit"] * 2
+    # Each source is a file, by which its loop is found again, and whose lines a traceback shows.
+    files = {function.__code__.co_filename for function in made}
+    assert files == {str(path) for path in (tmp_path / "mpiparallel").glob("loop_*.py")}
+    assert SOURCE.format("twice") in {Path(file).read_text() for file in files}

@@ -99,3 +99,44 @@ def test_the_death_of_a_rank_is_told_as_it_is_and_asks_nobody() -> None:
             assert caught.value is death
 
     run_world(3, fail)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "lines", "more"), [(8, 8, ""), (9, 8, "and 1 ranks more"), (11, 8, "and 3 ranks more")]
+)
+def test_eight_reasons_are_shown_and_the_ranks_of_all_others_are_counted(ranks: int, lines: int, more: str) -> None:
+    def fail(communicator: Communicator) -> str:
+        with pytest.raises(ReshardError) as caught:
+            raise_together(f"reason {communicator.rank}", communicator, ReshardError)
+        return str(caught.value)
+
+    wanted = [f"rank {rank}: reason {rank}" for rank in range(lines)] + [more] * bool(more)
+    assert run_world(ranks, fail) == ["\n".join(wanted)] * ranks
+
+
+@pytest.mark.parametrize(("failing", "listed"), [(8, "1, 2, 3, 4, 5, 6, 7, 8"), (9, "1, 2, 3, 4, 5, 6, 7, 8, ...")])
+def test_eight_ranks_of_one_reason_are_listed(failing: int, listed: str) -> None:
+    assert messages(10, set(range(1, 1 + failing)), OSError("full"))[0] == f"ranks {listed}: full"
+
+
+def test_of_a_reason_512_bytes_are_told_whole_letters_or_not() -> None:
+    assert messages(1, {0}, OSError("x" * 512)) == ["rank 0: " + "x" * 512]
+    assert messages(1, {0}, OSError("x" * 513)) == ["rank 0: " + "x" * 512]
+    # Half of a letter of two bytes shows as the sign of what cannot be read.
+    assert messages(1, {0}, OSError("x" * 511 + "é")) == ["rank 0: " + "x" * 511 + "\ufffd"]
+    assert messages(1, {0}, OSError("a \udcff name")) == ["rank 0: a ? name"]
+
+
+def test_an_error_stays_the_cause_on_the_rank_that_has_it_alone() -> None:
+    full = OSError("full")
+
+    def causes(communicator: Communicator) -> BaseException | None:
+        try:
+            with failing_together(communicator, CheckpointError):
+                if communicator.rank == 1:
+                    raise full
+        except CheckpointError as error:
+            return error.__cause__
+        return None
+
+    assert run_world(2, causes) == [None, full]

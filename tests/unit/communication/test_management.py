@@ -20,7 +20,7 @@ from mpiparallel.communication import (
 )
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.threads import alone, run_world
-from mpiparallel.communication.world import current, initialised, named_groups, set_current, use
+from mpiparallel.communication.world import current, initialised, named_groups, observed, set_current, use
 from mpiparallel.errors import CommunicationError, ConfigurationError
 
 
@@ -76,17 +76,35 @@ def test_groups_translate_between_their_ranks_and_those_of_the_world() -> None:
 def test_wrong_groups_are_refused() -> None:
     def function(communicator: Communicator) -> None:
         create_group("all", [0, 1])
+        known, own = "known groups: hccl_world_group, all", communicator.rank
+        taken = "is the name of the group of all ranks; choose another"
         wrong: list[tuple[str, Callable[[], object]]] = [
-            ('no group "other" on this rank', lambda: get_rank("other")),
-            ('there is no group "other"; known groups: hccl_world_group, all', lambda: destroy_group("other")),
-            (r'"all" already names the ranks \[0, 1\]', lambda: create_group("all", [communicator.rank])),
-            ("is the name of the group of all ranks", lambda: create_group(GlobalComm.WORLD_COMM_GROUP, [0, 1])),
-            ('group "all": no member 2', lambda: get_world_rank_from_group_rank("all", 2)),
-            ('group "all": rank 5 is not one of its ranks', lambda: get_group_rank_from_world_rank(5, "all")),
+            (f'no group "other" on this rank; make it with create_group; {known}', lambda: get_rank("other")),
+            (f'destroy_group: there is no group "other"; {known}', lambda: destroy_group("other")),
+            (
+                f'create_group: "all" already names the ranks [0, 1]; call destroy_group before it names [{own}]',
+                lambda: create_group("all", [own]),
+            ),
+            *(
+                (f'create_group: "{name}" {taken}', lambda name=name: create_group(name, [0, 1]))
+                for name in (GlobalComm.WORLD_COMM_GROUP, GlobalComm.NCCL_WORLD_COMM_GROUP)
+            ),
+            *(
+                (
+                    f'group "all": no member {member}; members are 0 to 1',
+                    lambda member=member: get_world_rank_from_group_rank("all", member),
+                )
+                for member in (-1, 2)
+            ),
+            (
+                'group "all": rank 5 is not one of its ranks [0, 1]',
+                lambda: get_group_rank_from_world_rank(5, "all"),
+            ),
         ]
         for words, call in wrong:
-            with pytest.raises(ConfigurationError, match=words):
+            with pytest.raises(ConfigurationError) as caught:
                 call()
+            assert str(caught.value) == words
 
     run_world(2, function)
 
@@ -103,3 +121,36 @@ def test_worlds_nest_and_each_has_its_own_groups() -> None:
         set_current(None)
         assert not initialised()
     assert not initialised()
+
+
+def test_numbers_on_a_host_count_the_members_there() -> None:
+    def function(communicator: Communicator) -> tuple[int, int, int, int]:
+        return (
+            get_local_rank(),
+            get_local_rank_size(),
+            get_world_rank_from_group_rank("nccl_world_group", 3),
+            get_rank(),
+        )
+
+    assert run_world(4, function, hosts=[1, 2, 1, 1]) == [(0, 3, 3, 0), (0, 1, 3, 1), (1, 3, 3, 2), (2, 3, 3, 3)]
+
+
+def test_a_name_may_be_given_again_once_it_is_free() -> None:
+    def function(communicator: Communicator) -> list[int]:
+        create_group("part", [0, 1])
+        destroy_group("part")
+        create_group("part", [communicator.rank])
+        return [get_group_size("part"), get_rank("part")]
+
+    assert run_world(2, function) == [[1, 0], [1, 0]]
+
+
+def test_who_looks_at_the_world_is_told_of_within_the_block_alone() -> None:
+    looks: list[str] = []
+    with use(alone()):
+        with observed(lambda: looks.append("looked")):
+            assert initialised()
+            assert get_rank() == 0
+        assert looks == ["looked"] * 2
+        current()
+    assert looks == ["looked"] * 2

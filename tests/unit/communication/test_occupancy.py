@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 import pytest
@@ -31,8 +32,27 @@ def test_the_environment_has_the_last_word(monkeypatch, asked: str, wanted: bool
 
 def test_an_unknown_setting_is_refused(monkeypatch) -> None:
     monkeypatch.setenv(occupancy.OVERLAP_VARIABLE, "yes")
-    with pytest.raises(CommunicationError, match="'yes'"):
+    with pytest.raises(CommunicationError) as caught:
         occupancy.overlaps(True)
+    assert str(caught.value) == "MPIPARALLEL_OVERLAP='yes' in the environment is not one of auto, on, off"
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_without_a_setting_collectives_overlap_where_hosts_are_several(monkeypatch, several: bool) -> None:
+    monkeypatch.delenv(occupancy.OVERLAP_VARIABLE, raising=False)
+    assert occupancy.overlaps(several) is several
+
+
+def test_the_cores_of_this_process_are_those_that_the_system_lets_it_use(monkeypatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {1, 5, 16383} if process == 0 else {1})
+    assert run_world(2, occupancy.shared_cores) == [3, 3]
+
+
+@pytest.mark.parametrize(("cores", "wanted"), [(7, 7), (None, 1)])
+def test_where_the_system_does_not_say_which_cores_are_usable_all_are(monkeypatch, cores, wanted: int) -> None:
+    monkeypatch.setattr(occupancy.sys, "platform", "darwin")
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    assert run_world(2, occupancy.shared_cores) == [wanted] * 2
 
 
 @pytest.mark.parametrize(

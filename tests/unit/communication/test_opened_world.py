@@ -7,6 +7,7 @@ import importlib.machinery
 import sys
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -131,7 +132,15 @@ def test_ranks_of_a_launcher_need_mpi_and_the_same_as_it_has(variable: str, plac
 
 @pytest.mark.parametrize(
     ("tasks", "number", "is_said"),
-    [("6", "0", True), ("2", "0", True), ("1", "0", False), ("6", "1", False), ("many", "0", False), ("", "0", False)],
+    [
+        ("6", "0", True),
+        ("2", "0", True),
+        ("1", "0", False),
+        ("0", "0", False),
+        ("6", "1", False),
+        ("many", "0", False),
+        ("", "0", False),
+    ],
 )
 def test_the_first_of_several_tasks_of_srun_says_that_each_is_a_world_of_its_own(
     tasks: str, number: str, is_said: bool, place: pytest.MonkeyPatch
@@ -142,5 +151,10 @@ def test_the_first_of_several_tasks_of_srun_says_that_each_is_a_world_of_its_own
         warnings.simplefilter("always")
         opened(place, Library(1))
     told = [str(one.message) for one in said if issubclass(one.category, RuntimeWarning)]
-    assert len(told) == is_said
-    assert all(f"srun has started {tasks} tasks, but each is a world of its own" in one for one in told)
+    words = (
+        f"init: srun has started {tasks} tasks, but each is a world of its own; if they are to be ranks of one job, "
+        "start them with srun --mpi=pmix (Open MPI) or --mpi=pmi2 (MPICH)"
+    )
+    assert told == [words] * is_said
+    # It is said of the line that calls init.
+    assert [Path(one.filename).name for one in said if str(one.message) == words] == [Path(__file__).name] * is_said

@@ -55,3 +55,31 @@ def test_a_whole_array_is_one_row_and_a_column_one_dim() -> None:
     assert (strided_bytes_of(array).row, strided_bytes_of(array).dims) == (480, ())
     assert (strided_bytes_of(array[:, 2:4]).row, strided_bytes_of(array[:, 2:4]).dims) == (32, ((6, 80),))
     assert (strided_bytes_of(array[1:2, :, :1]).row, strided_bytes_of(array[1:2, :, :1]).dims) == (4, ((5, 16),))
+
+
+def test_dims_of_one_are_left_out_wherever_they_are() -> None:
+    array = np.zeros((6, 5, 4), np.float32)
+    start = array.ctypes.data
+    assert strided_bytes_of(array[2:3, 1:3]) == StridedBytes(start + 2 * 80 + 16, 32)
+    assert strided_bytes_of(array[1:5:2, 3:4]) == StridedBytes(start + 80 + 48, 16, ((2, 160),))
+    assert strided_bytes_of(array[3:4, 1::2, 2:3]) == StridedBytes(start + 240 + 16 + 8, 4, ((2, 32),))
+    assert strided_bytes_of(array[0, 0, 0, ...]) == StridedBytes(start, 4)
+
+
+def test_only_plain_rows_that_touch_are_joined() -> None:
+    comb = StridedBytes(8, 4, ((2, 16),))
+    assert joined([StridedBytes(0, 8), comb, StridedBytes(12, 4)]) == [StridedBytes(0, 8), comb, StridedBytes(12, 4)]
+    assert joined([StridedBytes(0, 8), StridedBytes(8, 2), StridedBytes(11, 1)]) == [
+        StridedBytes(0, 10),
+        StridedBytes(11, 1),
+    ]
+    assert joined([]) == []
+    # Places in memory are large numbers.
+    assert joined([StridedBytes(1 << 40, 8), StridedBytes((1 << 40) + 8, 2)]) == [StridedBytes(1 << 40, 10)]
+
+
+def test_an_outer_dim_that_follows_the_next_is_one_with_it() -> None:
+    view = np.zeros((2, 3, 5, 4), np.float32)[:, :, ::4, :2]
+    assert (strided_bytes_of(view).row, strided_bytes_of(view).dims) == (8, ((6, 80), (2, 64)))
+    apart = np.zeros((3, 4, 5, 4), np.float32)[::2, ::3, ::4, :2]
+    assert strided_bytes_of(apart).dims == ((2, 640), (2, 240), (2, 64))

@@ -55,3 +55,74 @@ def test_the_quickest_way_that_nothing_speaks_against(facts: list[MemberFacts], 
 def test_a_way_that_cannot_be_had_is_refused(asked: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         choose_way(members({"asked": asked}, {"device": "gpu 0"}))
+
+
+NO_NCCL = "no NCCL: member {} has no NCCL of 2.18 or later (pip install 'mpiparallel[cuda12x]')"
+NO_IPC = "no CUDA IPC: members 0 and {} have two GPUs"
+NO_MPI = "no CUDA-aware MPI: member {}'s MPI was not seen to take GPU arrays (ask the doctor)"
+
+
+@pytest.mark.parametrize(
+    ("facts", "way"),
+    [
+        (members({"nccl": 21800}, {"nccl": 21800}), ("nccl", "every rank has a GPU of its own")),
+        (members({}, {"nccl": 21799}), ("staging", "; ".join([NO_NCCL.format(1), NO_IPC.format(1), NO_MPI.format(0)]))),
+        (
+            members({"aware": True}, {"aware": True}, {"nccl": 0}),
+            ("staging", "; ".join([NO_NCCL.format(2), NO_IPC.format(1), NO_MPI.format(2)])),
+        ),
+        (
+            members({}, {"device": "gpu 0"}, {"device": "gpu 0"}),
+            ("ipc", "no NCCL: members 0 and 1 share a GPU"),
+        ),
+        (
+            members({"aware": True}, {"aware": True}, {"aware": True, "card": "card 1"}),
+            ("mpi", f"no NCCL: members 1 and 2 have parts of one card; {NO_IPC.format(1)}"),
+        ),
+        (
+            members({"aware": True}, {"nccl": 22800, "aware": True}),
+            ("mpi", f"no NCCL: members have NCCL 22707 and 22800; {NO_IPC.format(1)}"),
+        ),
+        (
+            members({}),
+            ("staging", f"no NCCL: a rank alone; no CUDA IPC: a rank alone; {NO_MPI.format(0)}"),
+        ),
+        (members({"aware": True}), ("mpi", "no NCCL: a rank alone; no CUDA IPC: a rank alone")),
+        *(
+            (
+                members({"asked": asked, "aware": True, **one}, {"aware": True, **one}),
+                (asked, "MPIPARALLEL_TRANSPORT asks for it"),
+            )
+            for asked, one in (("nccl", {}), ("ipc", {"device": "gpu 0"}), ("mpi", {}), ("staging", {}))
+        ),
+    ],
+)
+def test_a_way_is_told_with_all_that_speaks_against_quicker_ones(
+    facts: list[MemberFacts], way: tuple[str, str]
+) -> None:
+    assert choose_way(facts) == way
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        (
+            members({"asked": "ipc"}, {}),
+            "MPIPARALLEL_TRANSPORT=ipc cannot be had: members 0 and 1 have two GPUs; unset it",
+        ),
+        (
+            members({"asked": "mpi", "aware": True}, {}),
+            "MPIPARALLEL_TRANSPORT=mpi cannot be had: member 1's MPI was not seen to take GPU arrays (ask the doctor); "
+            "unset it",
+        ),
+        (members({"asked": "nccl"}), "MPIPARALLEL_TRANSPORT=nccl cannot be had: a rank alone; unset it"),
+        (
+            members({"asked": "ib"}),
+            "MPIPARALLEL_TRANSPORT='ib' in the environment is none of auto, nccl, ipc, mpi, staging",
+        ),
+    ],
+)
+def test_what_was_asked_for_is_refused_with_the_reason(facts: list[MemberFacts], words: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        choose_way(facts)
+    assert str(caught.value) == words

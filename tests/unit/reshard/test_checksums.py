@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import xxhash
 
-from mpiparallel.reshard.checksums import Checksummer, carry_out
+from mpiparallel.reshard.bound_plan import PeerPieces
+from mpiparallel.reshard.checksums import Checksummer, carry_out, windows
 
 WHOLE = np.arange(96, dtype=np.int32).reshape(4, 3, 8)
 PIECES = {
@@ -41,3 +42,34 @@ def test_what_moves_is_copied_and_its_checksum_is_that_of_what_it_was(name: str,
     assert carry_out(Checksummer(scratch).moving([(target, piece)])) == xxhash.xxh3_64_intdigest(piece.tobytes())
     np.testing.assert_array_equal(target, piece)
     assert not room[..., 0].any()
+
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("lengths", "wanted"),
+    [
+        ([], []),
+        ([1], [(0, 1)]),
+        ([1, 2, 3], [(0, 3)]),
+        ([1] * 300, [(0, 300)]),
+        ([MIB // 2, MIB // 2, 1], [(0, 2), (2, 3)]),
+        ([MIB // 2, MIB // 2 - 1, 1, 1], [(0, 3), (3, 4)]),
+        ([MIB + 5, MIB, 3, 4], [(0, 1), (1, 2), (2, 4)]),
+    ],
+)
+def test_a_window_ends_with_the_piece_that_fills_a_mebibyte(lengths: list[int], wanted: list[tuple[int, int]]) -> None:
+    stream = PeerPieces(0, ("w",) * len(lengths), tuple(np.empty(length, np.uint8) for length in lengths))
+    assert [(part.start, part.stop) for part in windows(stream)] == wanted
+    assert stream.nbytes == sum(lengths)
+
+
+def test_an_element_that_is_larger_than_the_portion_has_its_checksum() -> None:
+    wide = np.arange(8, dtype=np.complex128)[::2]
+    room = np.zeros((4, 2), np.complex128)
+    wanted = xxhash.xxh3_64_intdigest(wide.tobytes())
+    for scratch in (1, 15):
+        assert Checksummer(scratch).of([wide]) == wanted
+        assert carry_out(Checksummer(scratch).moving([(room[:, 1], wide)])) == wanted
+    assert carry_out([]) == xxhash.xxh3_64_intdigest(b"")

@@ -4,12 +4,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-from mpiparallel.reshard.pieces import aligned, byte_view, messages, offsets, runs
+from mpiparallel.reshard.pieces import aligned, byte_view, messages, offsets, run_length, runs
 
 
 def in_order(views: list[NDArray[Any]]) -> list[Any]:
@@ -68,3 +69,94 @@ def test_pieces_travel_together_as_long_as_they_fit(lengths: list[int], largest:
         given, first = pieces[message.pieces], pieces[following.pieces][0]
         if all(piece.nbytes <= largest for piece in (*given, first)):
             assert sum(aligned(piece.nbytes) for piece in given) + first.nbytes > largest
+
+
+WHOLE = np.arange(24, dtype=np.int16).reshape(2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [WHOLE, WHOLE[:, :, ::2], WHOLE.T, WHOLE[1], WHOLE[0, 0], np.arange(20)[::3]],
+    ids=lambda piece: str(piece.shape),
+)
+def test_any_run_of_elements_is_at_most_two_views_for_each_dim_but_the_last(piece: NDArray[Any]) -> None:
+    flat = piece.reshape(-1).tolist()
+    for start in range(piece.size + 1):
+        for stop in range(piece.size + 1):
+            found = list(runs(piece, start, stop))
+            assert in_order(found) == flat[start:stop]
+            assert len(found) <= 2 * piece.ndim - 1
+            assert all(np.shares_memory(run, piece) for run in found)
+
+
+def test_a_number_alone_is_a_run() -> None:
+    number = np.array(7)
+    (run,) = runs(number, 0, 1)
+    assert run is number
+    assert list(runs(number, 0, 0)) == []
+
+
+def test_no_elements_are_no_run() -> None:
+    for start in (0, 1000, 2000):
+        assert list(runs(np.arange(2000), start, int(str(start)))) == []
+
+
+def told(lengths: list[int], largest: int, dtype: str = "u1") -> list[tuple[int, int, list[int]]]:
+    """Return of each message the first and the last piece, and how many bytes its views have."""
+    pieces = [np.zeros(length, dtype) for length in lengths]
+    return [
+        (message.pieces.start, message.pieces.stop, [view.nbytes for view in message.views])
+        for message in messages(pieces, largest)
+    ]
+
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("lengths", "largest", "wanted"),
+    [
+        ([], 32, []),
+        ([32], 32, [(0, 1, [32])]),
+        ([10, 16, 1], 32, [(0, 2, [10, 16]), (2, 3, [1])]),
+        ([10, 17], 32, [(0, 1, [10]), (1, 2, [17])]),
+        ([17, 16], 32, [(0, 1, [17]), (1, 2, [16])]),
+        ([32, 16, 16], 32, [(0, 1, [32]), (1, 3, [16, 16])]),
+        ([10, 6, 20, 40, 4, 4], 32, [(0, 2, [10, 6]), (2, 3, [20]), (3, 4, [32]), (3, 4, [8]), (4, 6, [4, 4])]),
+        ([33, 33], 32, [(0, 1, [32]), (0, 1, [1]), (1, 2, [32]), (1, 2, [1])]),
+        ([4, MIB, MIB + 1, 4], 4 * MIB, [(0, 2, [4, MIB]), (2, 3, [MIB + 1]), (3, 4, [4])]),
+        ([0, 0], 16, [(0, 2, [0, 0])]),
+    ],
+)
+def test_small_pieces_travel_together_and_large_ones_alone_in_runs(
+    lengths: list[int], largest: int, wanted: list[tuple[int, int, list[int]]]
+) -> None:
+    assert told(lengths, largest) == wanted
+
+
+def test_an_element_that_is_larger_than_a_message_is_a_message() -> None:
+    assert told([2, 1], 8, "c16") == [(0, 1, [16]), (0, 1, [16]), (1, 2, [16])]
+
+
+@pytest.mark.parametrize(
+    ("shape", "most", "wanted"),
+    [
+        *(
+            ((4, 3, 8), most, wanted)
+            for most, wanted in ((500, 480), (96, 96), (95, 72), (24, 24), (23, 16), (8, 8), (7, 7))
+        ),
+        ((5,), 3, 3),
+        ((), 1, 1),
+    ],
+)
+def test_runs_are_of_whole_rows_where_these_are_shorter(shape: tuple[int, ...], most: int, wanted: int) -> None:
+    assert run_length(np.zeros(shape), most) == wanted
+
+
+def test_places_are_multiples_of_an_alignment() -> None:
+    assert [aligned(length) for length in (0, 1, 15, 16, 17, 32)] == [0, 16, 16, 16, 32, 32]
+    assert [aligned(length, 4) for length in (0, 3, 4, 5)] == [0, 4, 4, 8]
+    views = [np.zeros(3, "u1"), np.zeros(2, "f8"), np.zeros(1, "i2"), np.zeros(0, "i4")]
+    assert offsets(views) == [0, 8, 24, 28, 28]
+    assert offsets(views, 16) == [0, 16, 32, 48, 48]
+    assert offsets([]) == [0]

@@ -42,3 +42,26 @@ def test_windows_that_change_places_are_damaged_and_those_in_their_places_are_no
     assert verdict([first, second], [first, second]) == [None, None]
     for told in verdict([first, second], [second, first]):
         assert told == "rank 1: bytes arrived damaged: window 0 from rank 0; window 1 from rank 0"
+
+
+@pytest.mark.parametrize(
+    ("tensors", "told"),
+    [
+        (("w",), "w"),
+        (("w", "w", "w"), "w"),
+        (("w", "b"), "w and 1 more tensors"),
+        (("b", "w", "b", "v"), "b and 2 more tensors"),
+    ],
+)
+def test_a_damaged_window_is_told_by_its_first_tensor_and_the_number_of_others(
+    tensors: tuple[str, ...], told: str
+) -> None:
+    def on_each_rank(communicator: Communicator) -> str:
+        own = Checked({2: [1, 2]}) if communicator.rank == 1 else Checked()
+        if communicator.rank == 2:
+            own.add(Checked({}, {1: [1, 3]}, {1: [("fine",), tensors]}))
+        with pytest.raises(ReshardError) as caught:
+            verify(own, communicator)
+        return str(caught.value)
+
+    assert run_world(3, on_each_rank) == [f"rank 2: bytes arrived damaged: {told} from rank 1"] * 3

@@ -12,7 +12,14 @@ import numpy as np
 import pytest
 
 from mpiparallel.backend.gpu import diagnosis
-from mpiparallel.backend.gpu.diagnosis import driver_problem, explained, gpu_problem, wheel_problem
+from mpiparallel.backend.gpu.diagnosis import (
+    driver_problem,
+    explained,
+    gpu_problem,
+    installed_wheels,
+    too_old_for_16_bits,
+    wheel_problem,
+)
 from mpiparallel.errors import ConfigurationError, DeviceMemoryError
 from tests.conformance.hidden_arrays.backend import hidden_backend, install
 from tests.conformance.hidden_arrays.stream import DEVICE
@@ -133,3 +140,88 @@ def test_out_of_memory_names_the_tensor_and_the_ten_largest_holders(monkeypatch:
         assert ", ".join(named) in told
         assert not any(name in told for name in ("weight 1 ", "weight 0 ", "what has gone"))
     assert len(kept) == 12
+
+
+OLD = "update the driver to {} or later, or install CuPy for the older CUDA"
+
+
+@pytest.mark.parametrize(
+    ("found", "variables", "words"),
+    [
+        (runtime(0), {}, "no driver of NVIDIA is loaded on this machine; install it (nvidia-smi then lists the GPUs)"),
+        (runtime(11080), {}, f"the driver is for CUDA 11.8, CuPy for CUDA 12.9; {OLD.format('525')}"),
+        (runtime(12080, 13000), {}, f"the driver is for CUDA 12.8, CuPy for CUDA 13.0; {OLD.format('580')}"),
+        (runtime(12080, 99000), {}, f"the driver is for CUDA 12.8, CuPy for CUDA 99.0; {OLD.format('of this year')}"),
+        (runtime(11990), {}, f"the driver is for CUDA 11.99, CuPy for CUDA 12.9; {OLD.format('525')}"),
+        (runtime(12080, 12990), {}, "CuPy finds no GPU on this machine"),
+        (runtime(12000), {}, "CuPy finds no GPU on this machine"),
+        (
+            runtime(13000),
+            {"CUDA_VISIBLE_DEVICES": ""},
+            "CuPy finds no GPU on this machine; CUDA_VISIBLE_DEVICES is '': unset it, or name GPUs of nvidia-smi -L",
+        ),
+        (runtime(12080, count=raising(0, "")), {}, "FakedCudaError"),
+        (runtime(12080, count=raising(0, " first\nsecond")), {}, "first"),
+    ],
+)
+def test_why_no_device_is_found_is_said_in_full(found: Any, variables: dict[str, str], words: str) -> None:
+    assert driver_problem(found, variables) == words
+
+
+def test_two_wheels_of_cupy_are_named_with_what_removes_them() -> None:
+    assert wheel_problem({"cupy-cuda13x": "14", "nvidia-cuda-nvrtc": "13", "cupy-cuda12x": "14"}) == (
+        "cupy-cuda12x and cupy-cuda13x are both installed, and each writes over the other; pip uninstall -y "
+        "cupy-cuda12x cupy-cuda13x, then pip install 'mpiparallel[cuda12x]' or [cuda13x]"
+    )
+    assert wheel_problem({"nvidia-cuda-nvrtc": "13"}) is None
+
+
+def test_wheels_of_cupy_and_nvidia_are_known_by_their_names_in_small_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("CuPy-CUDA12x", "nvidia-nccl-cu12", "numpy", None, "not-cupy")
+    wheels = [SimpleNamespace(metadata={"Name": name}, version=f"{number}.0") for number, name in enumerate(names)]
+    monkeypatch.setattr(diagnosis.importlib.metadata, "distributions", lambda: wheels)
+    assert installed_wheels.__wrapped__() == {"cupy-cuda12x": "0.0", "nvidia-nccl-cu12": "1.0"}
+
+
+@pytest.mark.parametrize(("capability", "lacks"), [("75", "7.5"), ("79", "7.9"), ("80", None), ("100", None)])
+def test_cards_before_ampere_lack_tensor_cores_for_16_bits(capability: str, lacks: str | None) -> None:
+    told = too_old_for_16_bits(capability)
+    assert told == (
+        lacks
+        and f"has compute capability {lacks}, and kernels of tensor cores (float16, bfloat16, TF32) want 8.0 (Ampere) "
+        "or later; train in float32: amp_level='O0', no allow_tf32 in gpu_config"
+    )
+
+
+def test_without_cupy_what_to_install_and_what_does_without_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert gpu_problem() == (
+        "device_target='GPU', but CuPy is not installed; pip install 'mpiparallel[cuda12x]' (or cuda13x); or set "
+        "device_target='CPU'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("is_there", "wheels", "words"),
+    [
+        (True, {}, None),
+        (False, {}, "no driver of NVIDIA is loaded on this machine; install it (nvidia-smi then lists the GPUs)"),
+        *(
+            (
+                is_there,
+                {"cupy-cuda12x": "14", "nvidia-cuda-nvrtc": "13.0"},
+                "CuPy is for CUDA 12, NVRTC for CUDA 13; pip install 'mpiparallel[cuda12x]'",
+            )
+            for is_there in (True, False)
+        ),
+    ],
+)
+def test_wheels_that_do_not_suit_are_told_before_the_driver_is_asked(
+    is_there: bool, wheels: dict[str, str], words: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cuda = SimpleNamespace(is_available=lambda: is_there, runtime=runtime(0))
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda))
+    monkeypatch.setattr(diagnosis, "installed_wheels", lambda: wheels)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert gpu_problem() == (words and f"device_target='GPU', but {words}; or set device_target='CPU'")

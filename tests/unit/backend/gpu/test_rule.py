@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mpiparallel.backend.gpu.rule import choose_device, take_own_part
+from mpiparallel.backend.gpu.rule import choose_device, take_own_part, visible_entries
 from mpiparallel.errors import ConfigurationError
 
 OPENMPI = {
@@ -65,3 +65,48 @@ def test_each_rank_of_a_host_takes_a_part_of_a_card_of_its_own(listed: str, left
     variables = {**SRUN, "CUDA_VISIBLE_DEVICES": listed}
     take_own_part(variables)
     assert variables["CUDA_VISIBLE_DEVICES"] == left
+
+
+@pytest.mark.parametrize(
+    ("variables", "count", "asked", "why"),
+    [
+        ({}, 1, None, "this rank sees no other"),
+        ({"DEVICE_ID": "0"}, 4, 3, "the program asks for it"),
+        ({"DEVICE_ID": "5"}, 4, None, "DEVICE_ID is 5, and the rank sees 4 GPUs"),
+        (
+            {"DEVICE_ID": "6", "CUDA_VISIBLE_DEVICES": "4, 6"},
+            2,
+            None,
+            "DEVICE_ID 6 is in place 1 of CUDA_VISIBLE_DEVICES 4, 6",
+        ),
+        (OPENMPI, 2, None, "the rank is number 3 on its host, with 2 GPUs"),
+    ],
+)
+def test_the_reason_names_what_has_decided(variables: dict[str, str], count: int, asked: int | None, why: str) -> None:
+    assert choose_device(variables, count, asked).why == why
+
+
+@pytest.mark.parametrize(("count", "asked"), [(2, 2), (2, 3), (0, 0)])
+def test_gpus_are_counted_from_zero(count: int, asked: int) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        choose_device({}, count, asked)
+    assert str(caught.value) == (
+        f"device_id {asked} is asked for, but this rank sees {count} GPUs, counted from 0; ask for another, or leave "
+        "it out"
+    )
+    assert choose_device({}, asked + 1, asked).number == asked
+
+
+def test_gpus_are_listed_without_blanks_and_empty_places() -> None:
+    assert visible_entries({}) == visible_entries({"CUDA_VISIBLE_DEVICES": " , "}) == []
+    assert visible_entries({"CUDA_VISIBLE_DEVICES": " 3 ,,GPU-a,"}) == ["3", "GPU-a"]
+
+
+@pytest.mark.parametrize("listed", ["MIG-a,0", "MIG-a,GPU-b", " MIG-a "])
+def test_a_list_of_parts_and_whole_cards_stays(listed: str) -> None:
+    variables = {**SRUN, "CUDA_VISIBLE_DEVICES": listed}
+    take_own_part(variables)
+    assert variables["CUDA_VISIBLE_DEVICES"] == listed
+    three = {**SRUN, "CUDA_VISIBLE_DEVICES": "MIG-a,MIG-b,MIG-c", "DEVICE_ID": "5"}
+    take_own_part(three)
+    assert three["CUDA_VISIBLE_DEVICES"] == "MIG-c"

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpiparallel.backend.products import pair_products
+from mpiparallel.backend.products.product import Product
 from mpiparallel.dtype import bfloat16
 from mpiparallel.graph.execution.product_kernel import product_kernel
 from mpiparallel.graph.execution.runtime import Runtime
@@ -125,6 +126,85 @@ def test_a_row_of_a_product_is_the_same_whichever_rows_are_beside_it() -> None:
 def test_without_numba_no_product_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pair_products, "find_spec", lambda name: None)
     assert pair_products.is_at_hand.__wrapped__() is False
+
+
+@pytest.mark.parametrize(
+    ("features", "name", "told", "wanted"),
+    [
+        ({"avx512bf16": True}, None, None, True),
+        ({"avx512bf16": False}, None, None, False),
+        ({"avx2": True}, None, None, False),
+        ({"avx512bf16": True}, None, "+avx2,+avx512bf16", True),
+        # numba is told to compile for another processor, or without these instructions.
+        ({"avx512bf16": True}, "skylake", None, False),
+        ({"avx512bf16": True}, None, "+avx2", False),
+        ({"avx512bf16": False}, None, "+avx512bf16", False),
+    ],
+)
+def test_products_are_compiled_where_the_processor_and_numba_have_the_instructions(
+    features: dict[str, bool], name: str | None, told: str | None, wanted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config: Any = pytest.importorskip("numba.core.config")
+    from llvmlite import binding
+
+    monkeypatch.setattr(binding, "get_host_cpu_features", lambda: features)
+    monkeypatch.setattr(config, "CPU_NAME", name)
+    monkeypatch.setattr(config, "CPU_FEATURES", told)
+    assert pair_products.is_at_hand.__wrapped__() is wanted
+
+
+@pytest.mark.parametrize(
+    ("variables", "wanted"),
+    [
+        ({}, True),
+        ({"MPIPARALLEL_BFLOAT16_PRODUCTS": ""}, True),
+        ({"MPIPARALLEL_BFLOAT16_PRODUCTS": "float32"}, False),
+        ({"MPIPARALLEL_BFLOAT16_PRODUCTS": "Float32"}, False),
+        ({"MPIPARALLEL_BFLOAT16_PRODUCTS": "processor"}, True),
+    ],
+)
+def test_products_by_way_of_float32_are_asked_for_by_name(variables: dict[str, str], wanted: bool) -> None:
+    assert pair_products.is_wanted(variables) is wanted
+
+
+def matrices(dtype: Any, other: Any, result: Any, extents: tuple[int, int, int]) -> tuple[Any, Any, Any]:
+    m, k, n = extents
+    return np.ones((m, k), dtype), np.ones((k, n), other), np.zeros((m, n), result)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "way"),
+    [
+        (matrices(np.float32, bfloat16, bfloat16, (64, 64, 64)), ""),
+        (matrices(bfloat16, np.float32, bfloat16, (64, 64, 64)), ""),
+        (matrices(bfloat16, bfloat16, np.float16, (64, 64, 64)), ""),
+        # One multiplication less than 2**18.
+        (matrices(bfloat16, bfloat16, bfloat16, (3, 87381, 1)), ""),
+        (matrices(bfloat16, bfloat16, bfloat16, (64, 64, 64)), "float32"),
+    ],
+    ids=["other x", "other y", "other output", "small", "not wanted"],
+)
+def test_other_products_are_left_to_blas(arrays: Any, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPIPARALLEL_BFLOAT16_PRODUCTS", way)
+    monkeypatch.setattr(pair_products, "is_at_hand", lambda: True)
+    assert pair_products.pair_product(*arrays, Runtime().scratch) is None
+
+
+@pytest.mark.parametrize(("threads", "is_asked"), [(1, True), (2, True), (3, False)])
+def test_few_threads_of_blas_are_slower_than_the_processor_itself(
+    threads: int, is_asked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(pair_products, "blas_threads", lambda: threads)
+    monkeypatch.setattr(pair_products, "pair_product", lambda *given: asked.append(given))
+    x, y, output = matrices(bfloat16, bfloat16, bfloat16, (2, 2, 2))
+    scratch = Runtime().scratch
+    pair_products.PairProducts().bind(Product(x, y, output), scratch)
+    assert asked == ([(x, y, output, scratch)] if is_asked else [])
+    # What is more than a product is BLAS's.
+    assert pair_products.PairProducts().bind(Product(x, y, output, bias=output[0]), scratch) is None
+    assert pair_products.PairProducts().bind(Product(x, y, output, gelu=True), scratch) is None
+    assert len(asked) == is_asked
 
 
 def test_the_type_of_16_bits_is_one_in_llvm_wherever_it_is_made() -> None:

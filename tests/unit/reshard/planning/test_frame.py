@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import product
+from itertools import combinations, product
 
 import pytest
 from hypothesis import given
@@ -76,3 +76,63 @@ def test_strides_tell_that_all_hold_whatever_the_number_of_ranks(source, target,
         for devices, tensor_map, axes in (source, target)
     ]
     assert frames[0].all_hold((0, 0), frames[1], ranges)
+
+
+DEVICES = DeviceMatrix((2, 2, 2))
+FEW = [
+    Layout((8, 8), DEVICES, tensor_map)
+    for tensor_map in (((), ()), ((0,), ()), ((1,), (0,)), ((2, 0), ()), ((), (1, 2)), ((0, 1, 2), ()))
+]
+OTHERS = [
+    Layout((8, 8), DeviceMatrix((4,), 2), ((0,), ())),
+    Layout((8, 8), DeviceMatrix((3,)), ((), ())),
+    Layout((8, 8), DeviceMatrix((2, 2), 4), ((), (0,))),
+    Layout((8, 8), DeviceMatrix((2, 6)), ((), (1,))),
+]
+
+
+def ranges_of(layout: Layout) -> list[tuple[range, ...]]:
+    dims = [[range(start, stop) for start, stop in combinations(range(parts + 1), 2)] for parts in layout.cuts]
+    return list(product(*dims))
+
+
+@pytest.mark.parametrize("target", range(len(FEW + OTHERS)))
+def test_whoever_is_said_to_hold_a_part_holds_it(target: int) -> None:
+    wanting = Frame((FEW + OTHERS)[target])
+    for source in map(Frame, FEW + OTHERS):
+        for parts in product(*(range(cut.parts) for cut in source.cuts)):
+            for ranges in ranges_of((FEW + OTHERS)[target]):
+                ranks = {rank for wanted in product(*ranges) for rank in wanting.holders(wanted)}
+                if source.all_hold(parts, wanting, ranges):
+                    assert ranks <= source.holder_set(parts)
+
+
+@pytest.mark.parametrize("layout", FEW[1:], ids=str)
+def test_the_holders_of_a_part_are_known_to_hold_it_and_those_of_another_not_to(layout: Layout) -> None:
+    frame = Frame(layout)
+    for parts in product(*(range(cut.parts) for cut in frame.cuts)):
+        for others in product(*(range(cut.parts) for cut in frame.cuts)):
+            ranges = tuple(range(part, part + 1) for part in others)
+            assert frame.all_hold(parts, frame, ranges) is (parts == others)
+
+
+def test_ranks_that_are_given_one_by_one_are_looked_at_one_by_one() -> None:
+    listed = Frame(FEW[1].on_ranks((1, 0, 2, 3, 4, 5, 6, 7)))
+    plain = Frame(FEW[1])
+    whole = (range(2), range(1))
+    assert not listed.all_hold((0, 0), plain, whole)
+    assert not plain.all_hold((0, 0), listed, whole)
+    assert listed.group_key((0, 0)) == listed.holders((0, 0)) == (1, 0, 2, 3)
+    assert plain.group_key((0, 0)) != plain.group_key((1, 0))
+
+
+def test_absent_ranks_hold_nothing_and_the_others_are_counted_without_them() -> None:
+    frame = Frame(FEW[1], frozenset({1, 4}))
+    assert [frame.parts(rank) for rank in range(9)] == [
+        (0, 0), None, (0, 0), (0, 0), None, (1, 0), (1, 0), (1, 0), None,
+    ]  # fmt: skip
+    assert (frame.holders((0, 0)), frame.holders((1, 0))) == ((0, 2, 3), (5, 6, 7))
+    assert [frame.replica(rank) for rank in (0, 2, 3, 5, 6, 7)] == [0, 1, 2, 0, 1, 2]
+    assert frame.holder_set((1, 0)) == {5, 6, 7}
+    assert frame.replica_count == 4
+    assert Frame(FEW[5]).only_holder((6, 0)) == 6

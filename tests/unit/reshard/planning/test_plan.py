@@ -167,22 +167,29 @@ def test_a_plan_for_a_hundred_thousand_ranks_is_made_without_a_walk_over_them() 
 
 def test_layouts_of_unlike_shapes_are_refused_by_name() -> None:
     source, target = (Layout((extent,), DeviceMatrix((2,)), ((0,),)) for extent in (4, 6))
-    with pytest.raises(ReshardError, match=r"w: the source layout is of shape \(4,\), the target layout of \(6,\)"):
+    with pytest.raises(ReshardError) as caught:
         plan_reshard({"w": (source, target)}, 0)
+    assert str(caught.value) == (
+        "w: the source layout is of shape (4,), the target layout of (6,); a reshard moves elements, it does not "
+        "reshape"
+    )
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_a_partial_layout_is_refused_by_name(side: str) -> None:
     whole = Layout((4,), DeviceMatrix((2,)), ((),))
     terms = replace(whole, partial=(0,))
-    with pytest.raises(ReshardError, match=f"w: its {side} layout .*reduce it"):
+    with pytest.raises(ReshardError) as caught:
         plan_reshard({"w": (terms, whole) if side == "source" else (whole, terms)}, 0)
+    assert str(caught.value) == f"w: its {side} layout {terms} holds terms, not elements; reduce it before it is moved"
 
 
 def test_a_source_whose_parts_overlap_is_refused_by_name() -> None:
     halves = Layout((8,), DeviceMatrix((2,)), ((0,),))
-    with pytest.raises(ReshardError, match=r"w: its source layout .* has parts that overlap"):
-        plan_reshard({"w": (halves.with_bounds([((0, 5), (3, 8))]), halves)}, 0)
+    wide = halves.with_bounds([((0, 5), (3, 8))])
+    with pytest.raises(ReshardError) as caught:
+        plan_reshard({"w": (wide, halves)}, 0)
+    assert str(caught.value) == f"w: its source layout {wide} has parts that overlap; move it from where it is whole"
 
 
 def test_the_digest_is_equal_for_equal_layouts_in_any_order() -> None:
@@ -206,6 +213,7 @@ def test_the_digest_tells_layouts_names_and_sides_apart() -> None:
         replace(layout, optimizer_axes=(1,)),
         replace(layout, partial=(1,)),
         replace(layout, partial=(1,), reduction="max"),
+        layout.with_bounds([((0, 1), (1, 4)), ()]),
     ]
     pairs = [(layout, other) for other in others] + [(other, layout) for other in others[1:]]
     digests = {plan_digest({tensor: pair}) for tensor in "vw" for pair in pairs}
@@ -215,5 +223,9 @@ def test_the_digest_tells_layouts_names_and_sides_apart() -> None:
 def test_a_tensor_without_the_bytes_of_its_elements_is_refused_by_name() -> None:
     halves = Layout((8,), DeviceMatrix((2,)), ((0,),))
     whole = Layout.replicated((8,), DeviceMatrix((2,)))
-    with pytest.raises(ReshardError, match="v: itemsizes has no entry for it; give the bytes of an element of each te"):
-        plan_reshard({"w": (halves, whole), "v": (halves, whole)}, 0, {"w": 4})
+    for sizes, missing in (({"w": 4}, "u"), ({"u": 4}, "v"), ({}, "u")):
+        with pytest.raises(ReshardError) as caught:
+            plan_reshard(dict.fromkeys("wvu", (halves, whole)), 0, sizes)
+        assert str(caught.value) == (
+            f"{missing}: itemsizes has no entry for it; give the bytes of an element of each tensor"
+        )

@@ -85,5 +85,23 @@ def test_threads_share_a_cache() -> None:
 
 @pytest.mark.parametrize("limits", [(-1, 0), (0, -1)])
 def test_limits_below_zero_are_refused(limits: tuple[int, int]) -> None:
-    with pytest.raises(ReshardError, match="give limits of 0 or more"):
+    with pytest.raises(ReshardError) as caught:
         PlanCache(*limits)
+    plans, transfers = limits
+    assert str(caught.value) == f"a plan cache of {plans} plans, {transfers} transfers: give limits of 0 or more"
+
+
+@pytest.mark.parametrize(("limits", "is_kept"), [((1, 3), True), ((0, 3), False), ((1, 2), False), ((0, 0), False)])
+def test_a_plan_is_kept_up_to_both_limits(limits: tuple[int, int], is_kept: bool) -> None:
+    cache = PlanCache(*limits)
+    # Two receives and a copy.
+    first = cache.plan(pairs(3), 0)
+    assert (cache.plan(pairs(3), 0) is first) is is_kept
+
+
+def test_ranks_that_are_absent_make_another_plan() -> None:
+    cache = PlanCache()
+    copies = {"w": (Layout((4,), DeviceMatrix((3,)), ((),)), Layout((4,), DeviceMatrix((1,), 3), ((),)))}
+    plans = [cache.plan(copies, 3, absent=frozenset(absent)) for absent in ((), (0,), (0, 1))]
+    assert [plan.receives[0].source for plan in plans] == [0, 1, 2]
+    assert cache.plan(copies, 3, absent=frozenset((0,))) is plans[1]

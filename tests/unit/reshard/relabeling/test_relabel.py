@@ -172,3 +172,4 @@ def test_a_place_without_a_candidate_gets_its_own_if_that_is_free_else_the_first
     assert fill(np.array([1, -1, -1, 4]), 6, np.array([1, 3, 1, -1])).tolist() == [1, 3, 0, 4]
     assert fill(np.array([-1, -1, -1]), 4, np.array([2, 2, -1])).tolist() == [2, 0, 1]
     assert fill(np.array([2, -1]), 3).tolist() == [2, 0]
+    assert fill(np.array([-1, -1]), 2, np.array([-1, 0])).tolist() == [1, 0]
