@@ -16,6 +16,9 @@ VERSION = "1.0"
 _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 _MOST_NAME_CHARACTERS = 63
 _MOST_KEYS_COMPARED = 50
+_KEYS = frozenset(
+    {"version", "server_count", "server_list", "status", "server_id", "device", "device_id", "device_ip", "rank_id"}
+)
 
 
 def read(text: str, problems: FileProblems) -> tuple[ServerEntry, ...]:
@@ -125,7 +128,7 @@ def _field(item: dict[str, Any], path: str, key: str, problems: FileProblems, me
 
 def _meant(item: dict[str, Any], key: str) -> str:
     """Return a question about the key that was written in place of ``key``, if one looks like it."""
-    others = [other[: 2 * len(key)] for other in list(item)[:_MOST_KEYS_COMPARED] if other != key]
+    others = [other[: 2 * len(key)] for other in list(item)[:_MOST_KEYS_COMPARED] if other not in _KEYS]
     near = difflib.get_close_matches(key, others, n=1, cutoff=0.7)
     return f" (is {shown(near[0])} meant to be it?)" if near else ""
 

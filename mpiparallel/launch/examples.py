@@ -31,6 +31,7 @@ _TOLD = {
     "clusters": lambda path: load_machine(path).summary,
 }
 _PAGE = "README.md"
+_UNTOLD = "__pycache__"
 _LIST = "mpiparallel examples list"
 _DESCRIPTION = """
 Read and copy what comes with the package to begin with: programs, scripts that launch them, rank tables, hostfiles,
@@ -103,7 +104,8 @@ def _about(name: str, path: Path) -> str:
 def _show(arguments: argparse.Namespace, source: Path) -> None:
     page = source / _PAGE if source.is_dir() else source
     text = page.read_text(encoding="utf-8") if page.is_file() else ""
-    files = sorted(str(path.relative_to(source)) for path in source.rglob("*") if path.is_file())
+    inside = [path.relative_to(source) for path in source.rglob("*") if path.is_file()]
+    files = sorted(str(path) for path in inside if _UNTOLD not in path.parts)
     told = {"name": arguments.name, "text": text, "files": files}
     lines = [*text.splitlines(), *(["", f"files: {', '.join(files)}"] if files else [])]
     answer(told, lines, arguments.json)
@@ -116,7 +118,7 @@ def _copy(arguments: argparse.Namespace, source: Path) -> None:
     if not target.absolute().parent.is_dir():
         raise ConfigurationError(f"{target}: there is no folder {target.parent}; give one that exists")
     if source.is_dir():
-        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns(_UNTOLD))
     else:
         shutil.copy(source, target)
     answer({"name": arguments.name, "copy": str(target)}, [f"copied to {target}"], arguments.json)

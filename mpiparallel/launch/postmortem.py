@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 NAME = "postmortem"
 _LAST_CALLS = 3
+# Beyond, three digits would be written with an exponent.
+_MOST_MILLISECONDS = 999.5
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -98,11 +100,13 @@ def _described(recording: Recording, count: int) -> Iterator[str]:
 
 def _duration(call: RecordedCall, recording: Recording) -> str:
     if call.left is not None:
-        return f"took {1e3 * (call.left - call.entered):.3g} ms"
+        seconds = call.left - call.entered
+        return f"took {1e3 * seconds:.3g} ms" if seconds < _MOST_MILLISECONDS / 1e3 else f"took {seconds:,.1f} s"
     if recording.inside is not None and recording.inside.number == call.number:
         return "never ended"
     return "was started and not waited for"
 
 
 def _clock(moment: float) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(moment)) + f"{moment % 1:.3f}"[1:]
+    seconds, thousandths = divmod(round(moment * 1000), 1000)
+    return f"{time.strftime('%H:%M:%S', time.localtime(seconds))}.{thousandths:03}"

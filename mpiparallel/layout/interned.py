@@ -22,8 +22,7 @@ class Interned(type):
         super().__init__(name, bases, namespace)
         cls._known: WeakValueDictionary[Any, Any] = WeakValueDictionary()
 
-    # Typed, for True is no 1 to who reads it.
-    @lru_cache(_MOST_CALLS, typed=True)  # noqa: B019
+    @lru_cache(_MOST_CALLS)  # noqa: B019
     def __call__(cls, *arguments: Any, **named: Any) -> Any:
         made = super().__call__(*arguments, **named)
         return cls._known.setdefault(tuple(getattr(made, name) for name in cls.__match_args__), made)

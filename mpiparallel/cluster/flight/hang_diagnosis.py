@@ -10,6 +10,7 @@ from mpiparallel.cluster.flight.recorder import spans
 from mpiparallel.cluster.flight.recording import RecordedCall, Recording
 
 _SILENT_SECONDS = 5.0
+_PLURAL = {"is": "are", "has": "have"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +141,15 @@ def _described(
     told: dict[str, list[int]] = {}
     for rank in ranks:
         told.setdefault(_whereabouts(by_rank.get(rank), last_beat, state_of), []).append(rank)
-    parts = [f"{_ranks(those)}, {'which' if len(those) == 1 else 'which all'} {words}" for words, those in told.items()]
-    return " and for ".join(parts)
+    return " and for ".join(f"{_ranks(those)}, {_which(those, words)}" for words, those in told.items())
+
+
+def _which(ranks: Sequence[int], words: str) -> str:
+    """Return what is told of one rank as a clause about ``ranks``."""
+    if len(ranks) == 1:
+        return f"which {words}"
+    verb, _, rest = words.partition(" ")
+    return f"which all {_PLURAL.get(verb, verb)} {rest}"
 
 
 def _whereabouts(recording: Recording | None, last_beat: float, state_of: Callable[[Recording], str]) -> str:

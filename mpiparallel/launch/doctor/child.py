@@ -47,7 +47,9 @@ class ChildAnswer:
 
     @property
     def complaint(self) -> str:
-        """How it ended, with its last words."""
+        """How it ended, with its last words; of a child that ended with exit code 0 those alone."""
+        if not self.failure:
+            return f"says {self.last_words or 'nothing'}"
         return f"{self.failure}: {self.last_words}" if self.last_words else self.failure
 
 

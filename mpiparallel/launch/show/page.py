@@ -26,8 +26,10 @@ _HINT: Final = "What other cuts would cost is worked out by mpiparallel show --w
 def page(forecast: Forecast, name: str, reasons: Sequence[Reason]) -> str:
     """Return the page of a forecast of a script called ``name``; ``reasons`` are of some of its operators."""
     data = json.dumps(_data(forecast, name, reasons), separators=(",", ":")).replace("</", "<\\/")
+    title = escape(f"{name} on {several(forecast.ranks, 'rank')}")
     template = _TEMPLATE.read_text(encoding="utf-8")
-    return template.replace("TITLE", escape(f"{name} on {several(forecast.ranks, 'rank')}"), 1).replace("DATA", data, 1)
+    # The title comes last: it stands above the data, and may hold the mark of these.
+    return template.replace("DATA", data, 1).replace("TITLE", title, 1)
 
 
 def _data(forecast: Forecast, name: str, reasons: Sequence[Reason]) -> dict[str, Any]:

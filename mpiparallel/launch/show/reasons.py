@@ -93,7 +93,9 @@ def reason_words(reason: Reason) -> str:
     if abs(change) <= 1e-9 * reason.seconds:
         how = "takes as long"
     else:
-        much = f"{duration(abs(change))} ({abs(change) / reason.seconds * 100:.2g} %)"
+        percent = abs(change) / reason.seconds * 100
+        # Two digits of a hundred would be written with an exponent.
+        much = f"{duration(abs(change))} ({f'{percent:.2g}' if percent < 99.5 else f'{percent:,.0f}'} %)"
         how = f"makes a step {much} {'quicker' if change < 0 else 'slower'}"
     tried = "" if reason.tried == reason.possible else f" Of {reason.possible} alternatives {reason.tried} were tried."
     return f"{words} The best alternative, {way_text(best)}, {how}, all else as it is.{tried}"

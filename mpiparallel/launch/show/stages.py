@@ -12,7 +12,6 @@ from mpiparallel.pipeline.text_drawing import drawn_text
 from mpiparallel.search.forecast.forecast import Forecast
 
 _MILLI: Final = 1e3
-_WIDTH: Final = 120
 
 
 def stages_panel(forecast: Forecast) -> Panel | None:
@@ -35,4 +34,4 @@ def stages_panel(forecast: Forecast) -> Panel | None:
 def stages_text(forecast: Forecast) -> str:
     """Return the time lines of the stages for the terminal; nothing where there is one stage."""
     panel = stages_panel(forecast)
-    return "" if panel is None else drawn_text(panel, terminal_width() or _WIDTH)
+    return "" if panel is None else drawn_text(panel, terminal_width())

@@ -14,6 +14,8 @@ _CHANGES = frozenset(
     f"os.{name}" for name in ("mkdir", "rename", "remove", "rmdir", "link", "symlink", "truncate", "chmod", "chown")
 )
 _DEVICES = ("/dev/", "/proc/self/")
+# Files like any others, though in memory.
+_NO_DEVICES = ("/dev/shm/",)
 
 
 class _Watch:
@@ -38,8 +40,12 @@ class _Watch:
                 return
         elif event not in _CHANGES:
             return
-        if isinstance(path, (str, bytes)) and not os.fsdecode(path).startswith(_DEVICES):
+        if isinstance(path, (str, bytes)) and not _is_device(os.fsdecode(path)):
             raise OSError(errno.EROFS, "a simulation writes no file", path)
+
+
+def _is_device(path: str) -> bool:
+    return path.startswith(_DEVICES) and not path.startswith(_NO_DEVICES)
 
 
 _WATCH = _Watch()

@@ -40,7 +40,7 @@ def exit_statuses(output: str, size: int) -> Mapping[int, int]:
         codes = [code for code in codes if code]
         if len(codes) == size and all(code.isdigit() for code in codes):
             found |= {process: of_wait(int(code)) for process, code in enumerate(codes)}
-    return {process: code for process, code in found.items() if process < size and 0 <= code < 256}
+    return {process: code for process, code in found.items() if process < size and code < 256}
 
 
 def fatal_signal(folder: RankFolder) -> int | None:

@@ -72,3 +72,63 @@ def test_wrong_variable_is_named(variables: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Environment.read(variables)
     assert words in str(caught.value)
+
+
+LAUNCHER = "start the job with one launcher, or unset its variables"
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ((2, 2, 0, 1), "rank 2 of 2, local rank 0 of 1"),
+        ((-1, 2, 0, 1), "rank -1 of 2, local rank 0 of 1"),
+        ((0, 2, 1, 1), "rank 0 of 2, local rank 1 of 1"),
+        ((0, 2, -1, 1), "rank 0 of 2, local rank -1 of 1"),
+        ((0, 2, 0, 3), "rank 0 of 2, local rank 0 of 3"),
+        ((0, 0, 0, 0), "rank 0 of 0, local rank 0 of 0"),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused_together(values: tuple[int, int, int, int], words: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Environment(*values, 0)
+    assert str(caught.value) == f"the environment says {words}, which cannot be; {LAUNCHER}"
+
+
+@pytest.mark.parametrize("values", [(0, 1, 0, 1), (1, 2, 1, 2), (7, 8, 0, 1)])
+def test_the_last_rank_of_a_job_and_of_a_host_can_be(values: tuple[int, int, int, int]) -> None:
+    assert Environment(*values, 3).device_id == 3
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        (
+            {"PMI_RANK": "0"},
+            "PMI_SIZE is not set, but other variables say this is a rank; set it, or unset those",
+        ),
+        (
+            MPICH | {"PMI_RANK": "1234567890"},
+            'PMI_RANK="1234567890" is not a whole number from 0; set it to one, or unset it',
+        ),
+        (MPICH | {"PMI_SIZE": "\u0663"}, 'PMI_SIZE="\u0663" is not a whole number from 0; set it to one, or unset it'),
+        (MPICH | {"DEVICE_ID": ""}, 'DEVICE_ID="" is not a whole number from 0; set it to one, or unset it'),
+        (SRUN | {"SLURM_NODEID": "2"}, 'SLURM_TASKS_PER_NODE="3,1" has no node 2; start the job with srun anew'),
+        (
+            SRUN | {"SLURM_STEP_TASKS_PER_NODE": "4", "SLURM_NODEID": "1"},
+            'SLURM_STEP_TASKS_PER_NODE="4" has no node 1; start the job with srun anew',
+        ),
+        (
+            SRUN | {"SLURM_TASKS_PER_NODE": "x" * 70},
+            f'SLURM_TASKS_PER_NODE="{"x" * 60}" is no list of counts (tasks per node "{"x" * 55}...": "{"x" * 55}..." '
+            'is no count; write it as in "2(x3),1"); start the job anew',
+        ),
+    ],
+)
+def test_a_wrong_variable_is_told_with_the_mend(variables: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Environment.read(variables)
+    assert str(caught.value) == words
+
+
+def test_numbers_of_nine_digits_are_taken() -> None:
+    assert Environment.read({"RANK_ID": "0", "RANK_SIZE": "1", "DEVICE_ID": "999999999"}).device_id == 999_999_999

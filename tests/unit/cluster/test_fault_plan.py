@@ -151,3 +151,73 @@ def test_a_plan_says_where_the_checkpoints_are() -> None:
     assert FaultPlan.parse("kill@3:418").folder == ""
     with pytest.raises(ConfigurationError, match="there are seed, kinds, collectives, attempts and folder"):
         FaultPlan.parse("kill@3:418,folder=a\0b")
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [(f"kill@0:{'9' * 12}", 10**12 - 1), ("kill@0:1", 1), ("kill@0:000000000007", 7)]
+)
+def test_numbers_have_up_to_twelve_digits(text: str, count: int) -> None:
+    assert FaultPlan.parse(text).named == (PlannedFault("kill", 0, count),)
+    assert "is no collective; write a whole number of at most 12 digits" in refusal_of(f"kill@0:{'9' * 13}")
+
+
+@pytest.mark.parametrize(
+    ("text", "plan"),
+    [
+        ("seed=7", FaultPlan(seed=7)),
+        ("seed=7,kinds=stop+kill", FaultPlan(seed=7, kinds=("stop", "kill"))),
+        ("seed=7,collectives=10-200", FaultPlan(seed=7, collectives=range(10, 201))),
+        ("seed=7,collectives=5", FaultPlan(seed=7, collectives=range(5, 6))),
+        ("seed=7,attempts=0-2", FaultPlan(seed=7, attempts=range(3))),
+        ("seed=7,attempts=1-2", FaultPlan(seed=7, attempts=range(1, 3))),
+        ("kill@1:2, seed=7", FaultPlan((PlannedFault("kill", 1, 2),), seed=7)),
+    ],
+)
+def test_each_option_is_taken_and_what_is_not_given_is_as_documented(text: str, plan: FaultPlan) -> None:
+    assert FaultPlan.parse(text) == plan
+    assert FaultPlan(seed=7).collectives == range(1, 1001)
+    assert (FaultPlan(seed=7).attempts, FaultPlan(seed=7).kinds) == (range(1), tuple(KINDS))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("kill@8:5", "--chaos 'kill@8:5': there is no rank 8 among 8; name one from 0 to 7"),
+        ("x@1:1", f"--chaos 'x@1:1': there is no kind \"x\"; there are {', '.join(KINDS)}"),
+        (
+            "kill@1:1:soon",
+            "--chaos 'kill@1:1:soon': \"soon\" is no moment; write in, after, or nothing for right before",
+        ),
+        ("kill@1:0", "--chaos 'kill@1:0': collectives are counted from 1; name that or a later one"),
+        ("seed=1,attempts=2-1", "--chaos 'attempts=2-1': \"2-1\" is no range of numbers from 0; write 10-200"),
+        ("seed=1,collectives=0", "--chaos 'collectives=0': \"0\" is no range of numbers from 1; write 10-200"),
+        ("attempts=1", "--chaos 'attempts=1': names no fault; write kill@3:418 for rank 3 at its collective 418,"),
+    ],
+)
+def test_a_wrong_word_is_told_with_its_mend(text: str, told: str) -> None:
+    assert refusal_of(text).startswith(told)
+
+
+def test_words_of_a_plan_name_its_seed_and_all_its_faults() -> None:
+    plan = FaultPlan.parse("kill@0:1,stop@1:2:after,seed=3,kinds=leave,collectives=9")
+    named, drawn = plan.words(2).rsplit(", ", 1)
+    assert named == "chaos seed=3: kill rank 0 at collective 1, stop rank 1 after collective 2"
+    assert drawn.startswith("let rank ")
+    assert drawn.endswith(" collective 9")
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("{}@1:1", "there is no kind"),
+        ("kill@1:1:{}", "is no moment"),
+        ("kill@1:1/{}", "is no action"),
+        ("kill@{}:1", "is no rank"),
+        ("kill@1:{}", "is no collective"),
+        ("seed=1,attempts={}", "is no range"),
+    ],
+)
+def test_of_a_long_value_sixty_characters_are_told(text: str, what: str) -> None:
+    told = refusal_of(text.format("x" * 61)).partition("': ")[2]
+    assert what in told
+    assert f'"{"x" * 60}"' in told

@@ -143,3 +143,42 @@ def test_bomb_is_refused_soon(text: str) -> None:
 def test_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RankTableError, match="give the path of a hostfile"):
         Hostfile.load(tmp_path / "absent")
+
+
+@pytest.mark.parametrize(
+    ("text", "openmpi", "mpich"),
+    [
+        ("a:2\nb max_slots=3", "a slots=2\nb slots=1 max_slots=3\n", "a:2\nb:1\n"),
+        ("localhost", "localhost slots=1\n", "localhost:1\n"),
+    ],
+)
+def test_each_mpi_gets_a_line_a_host(text: str, openmpi: str, mpich: str) -> None:
+    hostfile = Hostfile.parse(text, "hosts")
+    assert (hostfile.to_openmpi(), hostfile.to_mpich()) == (openmpi, mpich)
+
+
+def test_an_address_that_mpich_does_not_read_is_refused_with_the_mend() -> None:
+    with pytest.raises(RankTableError) as caught:
+        Hostfile.parse("a:1\n[fe80::1]:2", "hosts").to_mpich()
+    assert str(caught.value) == (
+        'host "fe80::1": MPICH reads no IPv6 addresses in hostfiles; give the host a name in /etc/hosts or DNS and '
+        "write that, or use Open MPI"
+    )
+
+
+def test_servers_of_a_table_that_are_this_machine_are_one_host_in_the_order_of_their_lowest_rank() -> None:
+    servers = (
+        Server("b", (Device(0, "1.1.1.1", 3),)),
+        Server("127.0.0.1", (Device(0, "1.1.2.1", 2), Device(1, "1.1.2.2", 0))),
+        Server("10.*.*.*", (Device(0, "1.1.3.1", 1),)),
+    )
+    hosts = Hostfile.of_table(RankTable(servers)).hosts
+    assert hosts == (Host("localhost", 3), Host("b", 1))
+    assert [host.is_local for host in hosts] == [True, False]
+
+
+@pytest.mark.parametrize("text", ["", " \n# none\n"])
+def test_a_hostfile_without_a_host_is_told_what_to_write(text: str) -> None:
+    with pytest.raises(RankTableError) as caught:
+        Hostfile.parse(text, "hosts")
+    assert str(caught.value) == 'hosts: lists no host; write one a line, "name slots=n" or "name:n"'

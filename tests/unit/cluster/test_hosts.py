@@ -37,3 +37,26 @@ def test_hosts_without_ranks_or_told_twice_are_refused(numbers: tuple[int, ...],
 def test_a_rank_whose_host_is_not_known_is_named(rank: int) -> None:
     with pytest.raises(RankTableError, match=f"rank {rank}: hosts are known of 3 ranks"):
         Hosts((0, 0, 1)).host(rank)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "ranks_per_host", "told"),
+    [
+        ((), 0, "hosts of ranks (), 0 ranks per host"),
+        ((0, 1), 2, "hosts of ranks (0, 1), 2 ranks per host"),
+        ((*range(9, -1, -1), -1), 0, "hosts of ranks (9, 8, 7, 6, 5, 4, 3, 2), 0 ranks per host"),
+    ],
+)
+def test_what_is_wrong_is_told_with_the_first_eight_numbers(
+    numbers: tuple[int, ...], ranks_per_host: int, told: str
+) -> None:
+    with pytest.raises(RankTableError) as caught:
+        Hosts(numbers, ranks_per_host)
+    assert (
+        str(caught.value) == f"{told}: give the host of each rank as a number from 0, or how many ranks each host has"
+    )
+
+
+def test_a_host_that_is_not_there_has_no_ranks() -> None:
+    assert list(Hosts((0, 2)).ranks_of(1)) == []
+    assert Hosts((0, 2)).host(1) == 2

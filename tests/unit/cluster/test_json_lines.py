@@ -45,3 +45,18 @@ def test_path_that_is_not_there_has_the_line_of_what_it_should_be_in() -> None:
 
 def test_what_follows_a_bracket_too_many_has_no_line_of_its_own() -> None:
     assert line_numbers('{"a": 1}\n}\n{"b": 2}', ["a", "b"]) == {"a": 1, "b": 1}
+
+
+def test_texts_above_2_mib_are_not_searched() -> None:
+    text = "[" + " " * ((2 << 20) - 2) + "]"
+    assert line_numbers(text, ["[0].a"]) == {"[0].a": 1}
+    assert line_numbers(f"{text} ", ["[0].a"]) == {}
+    assert line_numbers(text, []) == {}
+
+
+def test_a_key_has_the_line_of_its_name_and_an_element_that_of_its_value() -> None:
+    text = '{"a":\n 1, "b": [\n 2,\n {"c": "x,{"}\n ]\n}'
+    paths = ["a", "b", "b[0]", "b[1]", "b[1].c", "b[2]", "d.e[3]"]
+    found = {"a": 1, "b": 2, "b[0]": 3, "b[1]": 4, "b[1].c": 4, "b[2]": 2, "d.e[3]": 1}
+    assert line_numbers(text, paths) == found
+    assert line_numbers(f"\n{text}", paths) == {path: line + 1 for path, line in found.items()}

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from mpiparallel.cluster import processor
 from mpiparallel.cluster.processor import openblas_core_type, read_core_type, threads_per_rank
 
 FLAGS = ("avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd")
@@ -39,3 +40,12 @@ def test_core_type_of_the_user_wins() -> None:
 @pytest.mark.parametrize(("cores", "ranks", "threads"), [(8, 1, 8), (8, 3, 2), (2, 2, 1), (2, 16, 1), (1, 1, 1)])
 def test_ranks_share_the_cores_without_oversubscription(cores: int, ranks: int, threads: int) -> None:
     assert threads_per_rank(cores, ranks) == threads
+
+
+def test_the_system_is_asked_where_nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(processor, "openblas_core_type", lambda text: asked.append(text) or "Found")
+    assert read_core_type({}) == "Found"
+    assert read_core_type({"OPENBLAS_CORETYPE": ""}) is None
+    # The frequency of a core may be another by now, its flags are not.
+    assert ["processor" in text for text in asked] == [True]

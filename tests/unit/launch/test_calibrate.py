@@ -53,3 +53,51 @@ def test_a_measured_machine_is_told_in_a_few_lines() -> None:
         assert line in lines
     # Of collectives only those of all ranks of a host.
     assert [line for line in lines if "among" in line] == ["reduce scatter  8 ms for 1 MB among 8 ranks"]
+
+
+def test_each_figure_of_a_measured_machine_has_its_line() -> None:
+    machine = Machine(
+        cores=2,
+        products=((1e4, 5e9),),
+        operand_bandwidth=12.5e9,
+        memory_bandwidth=7e9,
+        libraries=250e6,
+        launch=4.5e-6,
+        inside=Link(1.5e-6, 2e9),
+        between=Link(2e-5, 12.5e9),
+    )
+    assert summary(machine).splitlines() == [
+        "1 x 8 ranks on 2 cores each, all busy at once",
+        "products        5 GFLOP/s, from small to large",
+        "matrices        12.5 GB/s are taken into products",
+        "other kernels   0, by name",
+        "memory          7 GB/s a rank",
+        "libraries       250 MB a rank",
+        "kernel          4.5 us",
+        "inside a host   1.5 us, 2 GB/s",
+        "between hosts   20 us, 12.5 GB/s",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "module", "script_words"),
+    [
+        ([], "mpiparallel.launch.measuring_ranks", []),
+        (["--json"], "mpiparallel.launch.measuring_ranks", ["--json"]),
+        (["--gpu"], "mpiparallel.search.machine.measuring_gpus", []),
+    ],
+)
+def test_the_program_that_measures_is_told_how_to_answer(
+    words: list[str], module: str, script_words: list[str], started: list[argparse.Namespace]
+) -> None:
+    assert main(["calibrate", "-n", "2", *words]) == 0
+    (job,) = started
+    assert (job.module, job.ranks, job.debug) == ([module, *script_words], 2, False)
+    # Its logs are in a folder that is gone when it has ended.
+    assert job.log_dir.name.startswith("mpiparallel_calibrate_")
+    assert not job.log_dir.exists()
+
+
+def test_a_calibration_that_is_looked_into_is_debugged_too(started: list[argparse.Namespace]) -> None:
+    assert main(["--debug", "calibrate", "-n", "2"]) == 0
+    assert started[0].debug

@@ -10,9 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from mpiparallel.cluster.hostfile import Host
 from mpiparallel.cluster.rank_table import Device, RankTable, Server
 from mpiparallel.launch import gathering
 from mpiparallel.launch.gathering import main, run
+from mpiparallel.launch.job.host_selection import HostSelection
+from mpiparallel.launch.job.installation import Installation
+from mpiparallel.launch.job.mpirun_command import MpirunCommand
+from mpiparallel.launch.watching.job_outcome import JobOutcome
+from mpiparallel.launch.watching.run_policy import RunPolicy
 from tests.conformance.trainings.shell_loop import write_table
 
 
@@ -91,3 +97,41 @@ def test_stand_ins_are_told_the_order_of_the_ranks_only_where_it_is_another(tmp_
     plain = ("--digest", "d", "--seconds", "60", "--origin", "o")
     assert words((0, 1), (2,)) == words((2,), (0, 1)) == plain
     assert words((0, 2), (1,)) == (*plain, "--rank-order", "0,2,1")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [(JobOutcome(0, "rank 1 died; the others went on"), ""), (JobOutcome(9, "rank 1 died"), "rank 1 died")],
+)
+def test_only_an_end_that_is_not_well_has_words_and_the_folder_of_the_job_goes(
+    outcome: JobOutcome, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[MpirunCommand, int, Path, RunPolicy]] = []
+
+    def supervised(command: MpirunCommand, ranks: int, folder: Path, policy: RunPolicy) -> JobOutcome:
+        assert folder.is_dir()
+        seen.append((command, ranks, folder, policy))
+        return outcome
+
+    monkeypatch.setattr(gathering, "supervise", supervised)
+    monkeypatch.setattr(gathering, "check_host", lambda *_: ())
+    monkeypatch.setattr(gathering, "find_installation", lambda: Installation("mpich", "MPICH 5", "mpiexec"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in ("RANK_ID", "DEVICE_ID", "SLURM_JOB_ID", "KEPT"):
+        monkeypatch.setenv(name, "1")
+    arguments = argparse.Namespace(ranks=2, digest="d", seconds="60", origin="o", rank_table=None, words=2)
+    assert run(arguments) == words
+    ((command, ranks, folder, policy),) = seen
+    assert (ranks, folder.exists(), folder.parent, folder.name[:12]) == (2, False, tmp_path, "mpiparallel-")
+    # Each process is told who it is by MPI, and the allocation must not spread what is all on this host.
+    given = {"RANK_ID", "DEVICE_ID", "SLURM_JOB_ID", "KEPT"} & set(command.environment)
+    assert (given, policy.keeps_logs, policy.spans_hosts) == ({"KEPT"}, False, False)
+    stand_in = ("-m", "mpiparallel.launch.rank.stand_in", "--digest", "d", "--seconds", "60", "--origin", "o")
+    assert command.argv == ("mpiexec", "-print-all-exitcodes", "-n", "2", sys.executable, *stand_in)
+
+
+def test_over_hosts_the_variables_of_the_allocation_stay(tmp_path: Path) -> None:
+    variables = {"SLURM_JOB_ID": "7", "RANK_ID": "0", "A": "x"}
+    spread = HostSelection((Host("n1", 2), Host("n2", 2)), 2, True)
+    assert gathering._variables(variables, spread) == {"SLURM_JOB_ID": "7", "A": "x"}
+    assert gathering._variables(variables, HostSelection((), 4, False)) == {"A": "x"}

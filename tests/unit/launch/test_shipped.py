@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from mpiparallel.launch import examples, shipped
 from mpiparallel.launch.cli import main
 from mpiparallel.launch.shipped import summary
 from tests.conformance import patience
@@ -167,3 +168,98 @@ def test_a_file_is_listed_by_what_it_says_of_itself_first(tmp_path: Path, name: 
     assert summary(folder) == ""
     (folder / "README.md").write_text("# Many\n")
     assert summary(folder) == "Many"
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Examples of our own in the place of those that are shipped."""
+    folder = tmp_path / "shipped"
+    for name in ("examples/net/inner/__pycache__", "launchers", "rank_tables", "hostfiles", "clusters"):
+        (folder / name).mkdir(parents=True)
+    (folder / "examples" / "README.md").write_text("# All\n")
+    (folder / "examples" / "net" / "train.py").write_text('"""Trains."""\n')
+    (folder / "examples" / "net" / "inner" / "more.py").write_text("")
+    (folder / "examples" / "net" / "inner" / "__pycache__" / "more.pyc").write_text("")
+    (folder / "hostfiles" / "one").write_text("# One host\n")
+    (folder / "hostfiles" / ".hidden").write_text("# None\n")
+    monkeypatch.setattr(examples, "SHIPPED", folder)
+    return folder
+
+
+def test_what_python_has_compiled_is_neither_shown_nor_copied(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "examples", "show", "net") == "\nfiles: inner/more.py, train.py\n"
+    assert json.loads(printed(capsys, "examples", "show", "net", "--json")) == {
+        "name": "net",
+        "text": "",
+        "files": ["inner/more.py", "train.py"],
+    }
+    printed(capsys, "examples", "copy", "net")
+    assert [str(path.relative_to("net")) for path in sorted(Path("net").rglob("*"))] == [
+        "inner",
+        "inner/more.py",
+        "train.py",
+    ]
+
+
+def test_the_list_has_programs_first_then_each_folder_with_what_is_in_it(
+    own: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert printed(capsys, "examples", "list").splitlines() == [
+        "name           about",
+        "net",
+        "launchers      all scripts that start a job",
+        "rank_tables    all rank tables",
+        "hostfiles      all hostfiles, in each dialect",
+        "hostfiles/one  One host",
+        "clusters       all machines that strategies can be searched for",
+    ]
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize("kind", ["folder", "dangling link"])
+def test_nothing_that_is_there_is_copied_over(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if kind == "folder":
+        Path("mine").mkdir()
+    else:
+        Path("mine").symlink_to("nowhere")
+    assert main(["examples", "copy", "hostfiles/one", "mine"]) == 2
+    told = "mpiparallel: error: mine: is there already; give another TARGET, which is to be made\n"
+    assert capsys.readouterr().err == told
+    assert main(["examples", "copy", "hostfiles/one", "absent/mine"]) == 2
+    told = "mpiparallel: error: absent/mine: there is no folder absent; give one that exists\n"
+    assert capsys.readouterr().err == told
+
+
+@pytest.mark.parametrize(
+    ("width", "lines"),
+    [
+        (1000, ["name    about", "a       a few words", "longer", "b       one two three four five six seven eight"]),
+        (
+            38,
+            [
+                "name    about",
+                "a       a few words",
+                "longer",
+                "b       one two three four five six",
+                "        seven eight",
+            ],
+        ),
+        # However narrow the terminal is, what is told of each has thirty characters.
+        (
+            10,
+            [
+                "name    about",
+                "a       a few words",
+                "longer",
+                "b       one two three four five six",
+                "        seven eight",
+            ],
+        ),
+    ],
+)
+def test_a_list_has_two_columns_that_fit_the_terminal(
+    width: int, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipped, "terminal_width", lambda: width)
+    rows = [("a", "a few words"), ("longer", ""), ("b", "one two three four five six seven eight")]
+    assert shipped.listing(("name", "about"), rows) == lines

@@ -53,6 +53,34 @@ def test_what_is_cut_otherwise_is_not_joined(other: Layout) -> None:
     assert joined([ROWS, other.on_ranks(range(4, 4 + other.devices.size))]) is None
 
 
-@pytest.mark.parametrize("ranks", [(0,), (0, 1), (0, 2, 3), (8, 9)])
+@pytest.mark.parametrize("ranks", [(0,), (0, 1), (0, 2, 3), (8, 9), (0, 1, 2, 3, 4)])
 def test_ranks_that_hold_no_whole_copies_have_no_layout_of_their_own(ranks: tuple[int, ...]) -> None:
     assert restricted(ROWS, ranks) is None
+
+
+TERMS = Layout((7, 6), DeviceMatrix((2, 2)), ((0,), ()), partial=(1,))
+
+
+@pytest.mark.parametrize("layout", [ROWS, SHARDS, TERMS])
+def test_all_ranks_have_the_layout_itself(layout: Layout) -> None:
+    assert restricted(layout, [3, 2, 1, 0]) is layout
+
+
+@pytest.mark.parametrize(
+    ("whole", "part"),
+    [
+        # Each rank holds the same box, but one term of it.
+        (TERMS, ROWS),
+        (ROWS, TERMS),
+        (ROWS, Layout((7, 6), DeviceMatrix((1,)), ((0,), ()))),
+        (ROWS, ROWS.on_ranks([2, 3, 4, 5])),
+        (ROWS, Layout((7, 6), DeviceMatrix((2,), 8), ((0,), ()))),
+        (ROWS, Layout((7, 6), DeviceMatrix((2,), ranks=(2, 0)), ((0,), ()))),
+    ],
+)
+def test_terms_and_ranks_without_the_same_whole_copies_are_not_included(whole: Layout, part: Layout) -> None:
+    assert not includes(whole, part)
+
+
+def test_a_copy_on_ranks_far_apart_is_included() -> None:
+    assert includes(ROWS, Layout((7, 6), DeviceMatrix((2,), ranks=(1, 3)), ((0,), ())))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import combinations, product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -36,3 +38,28 @@ def test_given_ranges_are_asked_one_by_one(ends: tuple[int, int], expected: list
     cut = Cut(4, given=((0, 5), (3, 6), (4, 4), (8, 9)))
     assert list(zip(*cut.pieces(9, *ends), strict=True)) == expected
     assert list(cut.between(9, *ends)) == [part for part, _, _ in expected]
+
+
+def test_every_range_of_short_dims_is_shared_with_the_parts_that_numpy_finds_there() -> None:
+    for extent, outer, shards in product((3, 5, 6), (2, 3), (2, 3, 4)):
+        cut, elements = Cut(outer * shards, shards), truth(extent, outer, shards)
+        for start, stop in combinations(range(extent + 1), 2):
+            expected = [part for part, held in enumerate(elements) if any(start <= one < stop for one in held)]
+            assert list(cut.between(extent, start, stop)) == cut.pieces(extent, start, stop)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("cut", "extent", "ends", "expected"),
+    [
+        (Cut(4), 10, (2, 7), range(3)),
+        (Cut(8), 4, (1, 4), range(1, 4)),
+        (Cut(6, shards=2), 12, (3, 9), range(1, 5)),
+        # The four shards of the first half have three elements, so none of the first three is empty.
+        (Cut(8, shards=4), 6, (0, 3), range(3)),
+        (Cut(8, shards=4), 6, (2, 2), range(0)),
+    ],
+)
+def test_parts_of_which_none_in_between_is_empty_are_a_range(
+    cut: Cut, extent: int, ends: tuple[int, int], expected: range
+) -> None:
+    assert cut.between(extent, *ends) == expected

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import pairwise, product
 from math import prod
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpiparallel.errors import LayoutError
-from mpiparallel.layout.device_matrix import DeviceMatrix, common_refinement
+from mpiparallel.layout.device_matrix import DeviceMatrix, common_refinement, refined_axes
 
 SHAPE = st.lists(st.integers(1, 4), max_size=4).map(tuple)
 
@@ -81,11 +82,50 @@ def test_ranks_that_do_not_fill_the_matrix_once_are_refused(ranks: tuple[int, ..
         DeviceMatrix((2, 2), first_rank, ranks)
 
 
-def test_a_rank_outside_given_ranks_is_refused_by_name() -> None:
-    with pytest.raises(
-        LayoutError, match=r"rank 0 is not in device matrix \(9,\) of ranks 9, 8, 7, 6, 5, 4, 3, 2, \.\.\."
-    ):
-        DeviceMatrix((9,), ranks=tuple(range(9, 0, -1))).coordinates(0)
+@pytest.mark.parametrize(
+    ("devices", "told"),
+    [
+        (DeviceMatrix((9,), ranks=tuple(range(9, 0, -1))), "(9,) of ranks 9, 8, 7, 6, 5, 4, 3, 2, ..."),
+        (DeviceMatrix((8,), ranks=tuple(range(8, 0, -1))), "(8,) of ranks 8, 7, 6, 5, 4, 3, 2, 1"),
+        (DeviceMatrix((1,), 3), "(1,) of ranks 3"),
+        (DeviceMatrix((), 3), "() of ranks 3"),
+        (DeviceMatrix((2,), 3), "(2,) of ranks 3 to 4"),
+    ],
+)
+def test_a_rank_outside_is_refused_with_the_first_eight_that_are_there(devices: DeviceMatrix, told: str) -> None:
+    with pytest.raises(LayoutError, match=f"^{re.escape(f'rank 0 is not in device matrix {told}')}$"):
+        devices.coordinates(0)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "told"),
+    [
+        ((7, 6, 5, 4, 3, 2, 1, 1), "(7, 6, 5, 4, 3, 2, 1, 1)"),
+        ((8, 7, 6, 5, 4, 3, 2, 1, 1), "(8, 7, 6, 5, 4, 3, 2, 1)..."),
+        ((7, 7), "(7, 7)"),
+    ],
+)
+def test_ranks_that_repeat_are_refused_with_the_first_eight_of_them(ranks: tuple[int, ...], told: str) -> None:
+    size = len(ranks)
+    said = f"device matrix ({size},), ranks {told}: give {size} distinct ranks from 0"
+    with pytest.raises(LayoutError, match=f"^{re.escape(said)}$"):
+        DeviceMatrix((size,), ranks=ranks)
+
+
+@pytest.mark.parametrize(
+    ("shape", "finer", "expected"),
+    [((2, 3), (2, 3), ((0,), (1,))), ((4, 3), (2, 2, 3), ((0, 1), (2,))), ((1, 6), (3, 2), ((), (0, 1)))],
+)
+def test_each_axis_is_made_of_the_finer_ones_that_multiply_to_it(
+    shape: tuple[int, ...], finer: tuple[int, ...], expected: tuple[tuple[int, ...], ...]
+) -> None:
+    assert refined_axes(shape, finer) == expected
+
+
+@pytest.mark.parametrize(("shape", "finer"), [((2,), (4,)), ((4,), (2,)), ((2, 3), (3, 2)), ((2,), ())])
+def test_axes_that_do_not_multiply_to_an_axis_are_refused(shape: tuple[int, ...], finer: tuple[int, ...]) -> None:
+    with pytest.raises(LayoutError, match=f"^{re.escape(f'device matrix {finer} does not refine {shape}')}$"):
+        refined_axes(shape, finer)
 
 
 @pytest.mark.parametrize("rank", [-1, 2, 7, 9])

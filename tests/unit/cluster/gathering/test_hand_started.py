@@ -151,3 +151,13 @@ def test_the_own_name_of_a_host_need_not_be_resolved(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(socket, "gethostname", lambda: "n7.cluster.invalid")
     assert [host_problem(name) for name in ("n7.cluster.invalid", "n7")] == [None, None]
     assert str(host_problem("n8.cluster.invalid")).startswith("which cannot be resolved on n7.cluster.invalid (")
+
+
+def test_a_single_rank_has_no_plural() -> None:
+    assert [started(**RANK).words(ranks) for ranks in ([3], [3, 4])] == ["rank 3", "ranks 3, 4"]
+
+
+def test_a_table_of_many_ranks_is_of_as_many_as_the_variables_say(folder: Path) -> None:
+    write_table(folder / "many.json", [("10.*.*.*", 150)] * 2)
+    found = started(RANK_ID="299", RANK_SIZE="300", RANK_TABLE_FILE="many.json")
+    assert (found.rank, found.size, len(found.here), found.is_local) == (299, 300, 300, True)

@@ -73,3 +73,8 @@ def only(findings: Iterable[Finding], subject: str) -> Finding:
     found = list(findings)
     (finding,) = (finding for finding in found if finding.subject == subject)
     return finding
+
+
+def told(findings: Iterable[Finding]) -> list[tuple[str, str, str, str]]:
+    """Return all that a person reads of findings: subject, state, what was seen, and the line that mends it."""
+    return [(one.subject, one.state, one.what, one.mend) for one in findings]

@@ -119,7 +119,8 @@ def test_flood_is_cut_to_its_end() -> None:
 
 def test_ways_to_end_are_told() -> None:
     tried = {
-        "": "true",
+        "says nothing": "true",
+        "says well": "echo well",
         "ended with exit code 3: mine": "echo mine >&2; exit 3",
         "was ended by SIGSEGV": "kill -SEGV $$",
     }

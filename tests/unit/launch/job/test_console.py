@@ -94,3 +94,39 @@ def test_output_that_a_folder_of_logs_did_not_take_is_told_with_the_mend() -> No
         f"{lost} of output are lost, as /logs took no more; make room there, or give another --log-dir"
     )
     assert "No space left on device" in str(lost)
+
+
+def test_a_log_gets_only_what_could_not_be_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, console = tmp_path / "launcher.log", Console()
+    console.say("heard")
+    console.close(log)
+    assert not log.exists()
+    log.write_text("of mpirun\n")
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr("sys.stdout", full)
+        console.show(b"x" * 1500)
+        assert not console.is_read_together
+        console.close(log)
+    words = (
+        "mpiparallel: warning: stdout took no more: 1,500 bytes (No space left on device) that ranks printed are not "
+        "shown; their logs have them\n"
+    )
+    assert log.read_text() == f"of mpirun\n{words}"
+    assert capsys.readouterr().err == f"mpiparallel: heard\n{words}"
+    # A folder that is gone is no reason to end otherwise.
+    console.close(tmp_path / "none" / "launcher.log")
+
+
+def test_what_is_still_to_be_written_is_written_or_vanishes(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("w") as stream:
+        stream.write("words")
+        flush_or_discard(stream)
+        assert (tmp_path / "out").read_text() == "words"
+    with Path("/dev/full").open("w") as full:
+        full.write("words")
+        flush_or_discard(full)
+        # Its descriptor leads nowhere now, so that its end is no error.
+        full.write("more")
+    flush_or_discard(None)

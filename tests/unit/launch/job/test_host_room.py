@@ -89,3 +89,68 @@ def test_where_there_is_no_shared_memory_to_ask_of_a_job_starts(monkeypatch: pyt
 
     monkeypatch.setattr(os, "statvfs", fail)
     assert check_host(HERE, "mpich", {}) == ()
+
+
+MOUNT = "mount -o remount,size={0}m /dev/shm; in a container: --shm-size={0}m"
+
+
+@pytest.mark.parametrize(
+    ("ranks", "free", "told"),
+    [
+        (
+            4,
+            3.5,
+            "/dev/shm has 3.5 MiB free; 4 ranks of MPICH need 4 MiB there to start, and would crash (SIGBUS); "
+            f"{MOUNT.format(1024)}",
+        ),
+        (
+            100,
+            99.5,
+            "/dev/shm has 99.5 MiB free; 100 ranks of MPICH need 100 MiB there to start, and would crash (SIGBUS); "
+            f"{MOUNT.format(2400)}",
+        ),
+    ],
+)
+def test_too_little_shared_memory_is_refused_with_the_size_to_mount(
+    ranks: int, free: float, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room(monkeypatch, free)
+    with pytest.raises(LaunchError) as caught:
+        check_host(HostSelection((), ranks, False), "mpich", {})
+    assert str(caught.value) == told
+
+
+def test_as_much_shared_memory_as_ranks_need_to_start_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    room(monkeypatch, 4)
+    assert check_host(HERE, "mpich", {}) == (
+        "/dev/shm has 4.0 MiB free; 4 ranks of MPICH take up to 24 MiB there, and crash (SIGBUS) when it is full; "
+        f"{MOUNT.format(1024)}",
+    )
+
+
+def test_a_job_of_many_ranks_is_told_how_many_files_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (1024, 1 << 20))
+    with pytest.raises(LaunchError) as caught:
+        check_host(HostSelection((), 1000, False), "mpich", {})
+    told = "1024 open files are allowed to a process here, but 1000 ranks need 4032; ulimit -n 8064"
+    assert str(caught.value) == told
+
+
+def test_this_host_is_looked_at_where_it_is_one_of_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    room(monkeypatch, 1)
+    both = HostSelection((Host("10.9.8.7", 4), Host("localhost", 4)), 4, True)
+    with pytest.raises(LaunchError, match="ranks of MPICH need 4 MiB"):
+        check_host(both, "mpich", {})
+
+
+def test_without_a_variable_the_folder_itself_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tempfile.TemporaryDirectory", refuse)
+    with pytest.raises(LaunchError) as caught:
+        check_host(HERE, "openmpi", {"TMPDIR": ""})
+    assert str(caught.value) == (
+        "/tmp: Permission denied; mpirun keeps its sockets there: export TMPDIR=DIR, a folder that you may write to, "
+        "with a short path"
+    )

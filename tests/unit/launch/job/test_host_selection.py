@@ -98,3 +98,55 @@ def test_allocation_spreads_the_ranks(variables: dict[str, str], local: int) -> 
 )
 def test_an_allocation_has_as_many_ranks_as_tasks(variables, ranks) -> None:
     assert allocated_ranks(variables) == ranks
+
+
+@pytest.mark.parametrize(
+    ("servers", "text", "found"),
+    [
+        # By their names, whatever their order, where they have just as many slots as their servers have devices.
+        ((("a", (0, 1)), ("b", (2, 3))), "b:2\na:2", [("a", 2), ("b", 2)]),
+        # By their order, the last with fewer ranks than slots, and those left out that get none.
+        ((("10.0.0.1", (0, 1, 2)), ("10.0.0.2", (3,))), "c:3\nd:3", [("c", 3), ("d", 1)]),
+        ((("10.0.0.1", (0, 1)), ("10.0.0.2", (2, 3))), "c:2\nd:2\ne:9", [("c", 2), ("d", 2)]),
+        ((("10.0.0.2", (2, 3)), ("10.0.0.1", (0, 1))), "c:2\nd:2", [("c", 2), ("d", 2)]),
+    ],
+)
+def test_hosts_of_a_file_are_the_servers_by_their_names_or_by_their_order(
+    servers: tuple[tuple[str, tuple[int, ...]], ...], text: str, found: list[tuple[str, int]]
+) -> None:
+    assert hosts(place(4, table(*servers), Hostfile.parse(text, "hosts"), {})) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a:2\nb:1", "the hostfile has 3 slots for 4 ranks; raise the slots of its hosts"),
+        (
+            "b:1\na:3",
+            "the hosts of the hostfile would run [1, 3] ranks, the servers of the rank table have [2, 2] devices; list "
+            "the hosts in the table's order, or under its server_id, each with as many slots as its server has devices",
+        ),
+    ],
+)
+def test_a_hostfile_that_does_not_fit_its_table_is_refused_word_for_word(text: str, told: str) -> None:
+    with pytest.raises(RankTableError) as caught:
+        place(4, table(("a", (0, 1)), ("b", (2, 3))), Hostfile.parse(text, "hosts"), {})
+    assert str(caught.value) == told
+
+
+@pytest.mark.parametrize(
+    ("ranks", "nodes", "local", "spans"), [(7, "3", 3, True), (6, "3", 2, True), (1, "2", 1, True), (4, "1", 4, False)]
+)
+def test_an_allocation_has_at_most_so_many_ranks_on_a_node(ranks: int, nodes: str, local: int, spans: bool) -> None:
+    assert place(ranks, None, None, {"SLURM_JOB_NUM_NODES": nodes}) == HostSelection((), local, spans)
+
+
+def test_a_host_has_no_more_ranks_than_the_job() -> None:
+    selection = place(3, None, Hostfile.parse("localhost:2\nnode1:8", "hosts"), {})
+    assert (selection.local_ranks, selection.spans_hosts, selection.order) == (3, True, None)
+
+
+@pytest.mark.parametrize(("tasks", "ranks"), [("", 4), ("6x", 4), ("\u0663", 4), ("0", 0), ("12", 12)])
+def test_a_number_of_tasks_that_is_none_is_counted_by_nodes(tasks: str, ranks: int) -> None:
+    variables = {"SLURM_JOB_ID": "1", "SLURM_NTASKS": tasks, "SLURM_TASKS_PER_NODE": "4"}
+    assert allocated_ranks(variables) == ranks

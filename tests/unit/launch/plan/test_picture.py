@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -62,3 +63,59 @@ def test_nine_blocks_of_ranks_at_most_are_named_by_their_first_ranks(
     for ticks, labels in ((axes.get_xticks(), axes.get_xticklabels()), (axes.get_yticks(), axes.get_yticklabels())):
         assert [one.get_text() for one in labels] == list(map(str, marked))
         assert [starts[place] for place in ticks] == marked
+
+
+def drawn(made: MoveForecast, path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the figure that is drawn of a forecast."""
+    from matplotlib.figure import Figure
+
+    figures: list[Any] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: figures.append(figure))
+    draw(made, path)
+    return figures[0]
+
+
+def test_a_rank_has_a_row_for_each_kind_of_bytes_with_its_least_median_and_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spreads = {"holds_before": Spread(1, 2, 4000), "sends_to_ranks": Spread(5, 6, 7), "safe_peak": Spread(0, 9, 9)}
+    figure = drawn(replace(forecast((0, 1)), per_rank=spreads), tmp_path / "map.svg", monkeypatch)
+    axes = figure.axes[1]
+    assert [one.get_text() for one in axes.get_yticklabels()] == ["holds before", "safe peak"]
+    dots = [line for line in axes.lines if line.get_marker() == "o"]
+    assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in dots] == [
+        *((4000, 0), (2, 0), (1, 0)),
+        *((9, 1), (9, 1), (0, 1)),
+    ]
+    assert [line.get_label() for line in dots[:3]] == ["most", "median", "least"]
+    sizes = [line.get_markersize() for line in dots[:3]]
+    assert sizes == sorted(sizes, reverse=True)
+    bars = [line for line in axes.lines if line.get_marker() != "o"]
+    assert [tuple(line.get_xdata()) for line in bars] == [(1, 4000), (0, 9)]
+    assert [one.get_text() for one in axes.texts] == ["4.00 kB", "9 B"]
+    assert axes.get_xlim()[0] == 0
+    assert axes.yaxis_inverted()
+    assert axes.get_title() == "of a rank"
+
+
+def test_the_title_tells_ranks_and_bytes_and_the_map_what_goes_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = replace(forecast((0, 1)), stays=3_000, matrix=((0, 8), (16, 0)))
+    figure = drawn(made, tmp_path / "map.png", monkeypatch)
+    assert figure.get_suptitle() == "2 → 2 ranks: 8 B move, 3.00 kB stay"
+    axes = figure.axes[0]
+    (image,) = axes.images
+    assert image.get_array().filled(0).tolist() == [[0, 8], [16, 0]]
+    assert image.norm.vmin == 8
+    assert image.norm.vmax == 16
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("to rank", "from rank")
+
+
+@pytest.mark.parametrize(("matrix", "images"), [(((0, 0), (0, 0)), 0), (((0, 8), (8, 0)), 1)])
+def test_nothing_and_the_same_everywhere_are_drawn_too(
+    matrix: tuple[tuple[int, ...], ...], images: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    axes = drawn(replace(forecast((0, 1)), matrix=matrix), tmp_path / "map.svg", monkeypatch).axes[0]
+    assert len(axes.images) == images
+    assert all(image.norm.vmin == 8 < image.norm.vmax < 9 for image in axes.images)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -51,3 +52,21 @@ def test_folders_of_the_living_of_other_hosts_and_of_other_programs_stay(tmp_pat
 
 def test_a_folder_that_is_not_there_holds_nothing(tmp_path) -> None:
     assert remove_left_sessions(tmp_path / "none") == []
+
+
+def test_where_nothing_is_named_it_is_the_folder_for_temporary_files_and_this_host(
+    tmp_path: Path, ended: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    own, other = session(tmp_path, "prte", ended, os.uname().nodename), session(tmp_path, "ompi", ended, "elsewhere")
+    assert remove_left_sessions() == [own]
+    assert other.exists()
+
+
+def test_what_is_no_folder_or_has_another_name_stays_and_several_are_told_in_order(tmp_path: Path, ended: int) -> None:
+    (tmp_path / f"prted.{ended}").write_text("")
+    odd = [session(tmp_path, kind, ended) for kind in ("xompi", "prtedx")]
+    odd.append(session(tmp_path, "ompi", ended).rename(tmp_path / f"ompi.{ended}x"))
+    left = [session(tmp_path, kind, ended) for kind in ("prte", "ompi")]
+    assert remove_left_sessions(tmp_path, "here") == sorted(left)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([f"prted.{ended}", *(path.name for path in odd)])

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from mpiparallel.launch.job.lost_output import LostOutput
 from mpiparallel.launch.rank.exit_reporter import print_last_words
-from mpiparallel.launch.rank.log_stream import LogStream
+from mpiparallel.launch.rank.log_stream import LogStream, print_to_log
 
 
 def test_what_a_full_disk_does_not_take_is_counted_and_raises_nothing() -> None:
@@ -48,3 +49,19 @@ def test_last_words_that_came_to_the_log_are_not_written_again(tmp_path: Path, m
         monkeypatch.setattr("sys.stderr", stream)
         print_last_words("the end\n", log)
     assert log.read_text() == "the end\n"
+
+
+def test_what_is_printed_comes_to_the_descriptors_of_the_log_line_by_line_and_no_letter_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
+        monkeypatch.setattr(sys, name, getattr(sys, name))
+    lost = print_to_log()
+    print("caf\u00e9 \udce9")
+    print("no end", end="")
+    print("odd", file=sys.stderr)
+    assert (sys.stdout is sys.__stdout__, sys.stderr is sys.__stderr__) == (True, True)
+    assert [stream.buffer.raw.name for stream in (sys.stdout, sys.stderr)] == ["<stdout>", "<stderr>"]  # type: ignore[union-attr]
+    assert capfdbinary.readouterr() == ("caf\u00e9 \\udce9\n".encode(), b"odd\n")
+    sys.stdout.flush()
+    assert (capfdbinary.readouterr().out, bool(lost)) == (b"no end", False)

@@ -53,6 +53,15 @@ def test_children_alone_are_killed_not_their_own() -> None:
         assert (lived, process.stdout.read()) == (True, f"{128 + signal.SIGKILL}\n")
 
 
+def test_a_child_that_has_ended_is_none_though_nobody_has_waited_for_it() -> None:
+    with subprocess.Popen(["sleep", "600"]) as living, subprocess.Popen(["true"]) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        found = children_of(os.getpid())
+        living.kill()
+    assert (living.pid in found, ended.pid in found) == (True, False)
+    assert children_of(ended.pid) == []
+
+
 def _lives(process: int) -> bool:
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"

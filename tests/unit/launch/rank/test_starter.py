@@ -31,6 +31,10 @@ HYDRA = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRA
         (STEP | OPENMPI, "mpirun of Open MPI"),
         (STEP | HYDRA, "mpiexec of MPICH"),
         (BATCH | HYDRA, "mpiexec of MPICH"),
+        # An older mpiexec names no local ranks; a batch script or half of a step's variables make no step of it.
+        ({"PMI_RANK": "1", "PMI_SIZE": "2"}, "mpiexec of MPICH"),
+        (BATCH | {"PMI_RANK": "1", "PMI_SIZE": "2"}, "mpiexec of MPICH"),
+        ({"SLURM_STEP_ID": "0", "PMI_RANK": "1", "PMI_SIZE": "2"}, "mpiexec of MPICH"),
         (STEP | {"PMIX_RANK": "3"}, "srun --mpi=pmix"),
         (STEP | {"PMI_RANK": "3", "PMI_SIZE": "6"}, "srun --mpi=pmi2"),
         (STEP, "srun --mpi=none"),

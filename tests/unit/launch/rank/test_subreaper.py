@@ -136,3 +136,21 @@ def test_whoever_is_killed_nothing_stays(tmp_path: Path, victim: int) -> None:
     while left := [number for number in (*all_three[1:], *children(tmp_path)) if lives(number)]:
         assert time.monotonic() < deadline, left
     process.communicate()
+
+
+def test_a_process_that_is_left_is_named_by_its_words_as_far_as_they_can_be_shown() -> None:
+    odd = "a\x1b[2J" + "x" * 80
+    with subprocess.Popen(["sh", "-c", "read line", odd], stdin=subprocess.PIPE, text=True) as process:
+        # The kernel shows the words of this one until it has become the other.
+        patience.wait_until(lambda: Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(b"sh\0"))
+        shown = f"sh -c read line {odd}"[:60].replace("\x1b", "?")
+        assert subreaper._name_of(process.pid) == f"{shown} (pid {process.pid})"
+        process.communicate("end\n")
+    assert subreaper._name_of(1 << 30) == f"a process (pid {1 << 30})"
+
+
+def test_what_is_left_is_told_with_what_becomes_of_it() -> None:
+    assert subreaper._words(["sleep 9 (pid 7)"]) == (
+        "mpiparallel: the script has left processes running: sleep 9 (pid 7); they are ended now, unless "
+        "--keep-children is given"
+    )

@@ -23,6 +23,7 @@ from tests.conformance.mpi_launcher import library
 ROOT = Path(__file__).parents[4]
 TABLE = ROOT / "rank_tables" / "rank_table_8pcs.json"
 OWN = library(Path(sys.executable))
+CORES = len(os.sched_getaffinity(0))
 OUTER = ("OMPI_", "PMIX_", "PMI_", "SLURM_", "RANK_", "DEVICE_ID", "OPENBLAS_", "MPI_LOCAL", "MPIPARALLEL_")
 
 
@@ -175,3 +176,17 @@ def test_what_is_adopted_of_msrun_is_said_by_the_first_rank_alone(
         under_launcher._worker_settings(*given)
     lines = ["mpiparallel: --worker_num is -n", "mpiparallel: --cluster is left"]
     assert capsys.readouterr().err.splitlines() == ([] if rank else lines)
+
+
+@pytest.mark.parametrize(("local_size", "yields"), [(CORES - 1, None), (CORES, "1"), (CORES + 1, "1")])
+def test_open_mpi_yields_where_every_core_has_a_rank(local_size: int, yields: str | None) -> None:
+    known: dict[str, str] = {}
+    set_defaults(known, Environment(0, CORES + 1, 0, max(1, local_size), 0), Starter("openmpi"), "openmpi")
+    expected = yields if local_size else ("1" if CORES == 1 else None)
+    assert (known.get("OMPI_MCA_mpi_yield_when_idle"), known["OMPI_MCA_osc"]) == (expected, "^ucx")
+
+
+def test_each_library_of_threads_is_told_the_same_and_mpich_nothing_else() -> None:
+    known = defaults(Starter("mpich"), "mpich", OMP_NUM_THREADS="9")
+    share = str(max(1, CORES // 2))
+    assert known == {"OPENBLAS_NUM_THREADS": share, "OMP_NUM_THREADS": "9", "MKL_NUM_THREADS": share}

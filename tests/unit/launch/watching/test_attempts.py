@@ -3,7 +3,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from itertools import repeat
+from itertools import pairwise, repeat
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +14,7 @@ from mpiparallel.launch.watching.job_outcome import JobOutcome
 from tests.conformance import patience
 
 DEATH = JobOutcome(137, "rank 1 died")
+FIRST_PAUSE = module._FIRST_PAUSE_SECONDS
 
 
 @pytest.fixture(autouse=True)
@@ -116,3 +118,63 @@ def test_after_a_signal_during_an_attempt_that_dies_no_other_is_made() -> None:
 
     ended = Attempts(3, said.append, [signal.SIGUSR1]).run(start)
     assert (ended.code, said) == (85, ["error: rank 1 died"])
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A clock that goes on only where somebody sleeps, and the pauses of a real job."""
+    told = SimpleNamespace(now=100.0)
+    told.monotonic = lambda: told.now
+    told.sleep = lambda seconds: setattr(told, "now", told.now + seconds)
+    monkeypatch.setattr(module, "time", told)
+    monkeypatch.setattr(module, "_FIRST_PAUSE_SECONDS", FIRST_PAUSE)
+    return told
+
+
+def test_between_attempts_a_job_waits_from_a_second_to_half_a_minute_and_says_so(clock: SimpleNamespace) -> None:
+    said: list[str] = []
+    begun: list[float] = []
+
+    def start(attempt: int) -> JobOutcome:
+        begun.append(clock.now)
+        return DEATH
+
+    Attempts(8, said.append).run(start)
+    pauses = [1, 2, 4, 8, 16, 30, 30, 30]
+    assert [later - before for before, later in pairwise(begun)] == pytest.approx(pauses)
+    assert said[1::2] == [
+        f"restart {number + 1} of 8 in {pause} s; the logs of this attempt get .attempt{number} after their names"
+        for number, pause in enumerate(pauses)
+    ]
+    assert said[::2] == ["error: rank 1 died"] * 8
+
+
+def test_a_start_that_fails_is_no_restart_and_is_tried_again_once_only(clock: SimpleNamespace) -> None:
+    never = JobOutcome(213, "no rank has begun", has_begun=False)
+    ended, made, said = run([never, never, JobOutcome(0)], 1)
+    assert (ended.code, made) == (0, [0, 1, 2])
+    logs = "the logs of this attempt get .attempt{} after their names"
+    assert said == [
+        "error: no rank has begun",
+        f"mpirun did not start the ranks: tried once more in 1 s; {logs.format(0)}",
+        "error: no rank has begun",
+        f"restart 1 of 1 in 1 s; {logs.format(1)}",
+    ]
+
+
+def test_the_same_error_twice_is_told_only_where_there_are_restarts_left() -> None:
+    odd = JobOutcome(1, "odd", cause="1 ValueError: odd")
+    _, made, said = run([odd], 1)
+    assert (made, "the same error twice" in "".join(said)) == ([0, 1], False)
+    # A death in between is another end.
+    _, made, said = run([odd, DEATH, odd], 9)
+    assert (made, said[-1]) == ([0, 1, 2, 3], "the same error twice: another restart would not mend it")
+
+
+def test_a_job_that_is_preempted_between_two_attempts_ends_with_a_mend() -> None:
+    def start(attempt: int) -> JobOutcome:
+        os.kill(os.getpid(), signal.SIGUSR2)
+        return DEATH
+
+    ended = Attempts(3, str, [signal.SIGUSR2]).run(start)
+    assert ended == JobOutcome(85, "preempted between two attempts: start again with the same command")

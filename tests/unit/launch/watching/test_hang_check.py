@@ -69,6 +69,7 @@ def test_a_wait_for_a_rank_that_has_ended_is_told_once_four_looks_have_found_it(
     assert early == [None] * 3
     assert told is not None
     assert told.startswith("ranks 1-2 wait in MPI_Init #1 (all ranks) for rank 0")
+    assert check.look() == told
     # Where a training survives deaths, the MPI library is given longer to see one.
     assert [patient.look() for _ in range(11)] == [None] * 11
     assert patient.look() == told

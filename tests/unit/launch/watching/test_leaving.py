@@ -113,3 +113,32 @@ def test_a_process_of_another_host_is_not_taken_for_one_of_this() -> None:
     leaving = Leaving(registry, 5.0, lambda process: "stopped")
     assert leaving.sentence(0.0) is None
     assert str(leaving.sentence(6.0)).endswith(HELD)
+
+
+@pytest.mark.parametrize("deed", ["1dies", "1completes", "0leaves"])
+def test_whoever_comes_nearer_to_its_end_gives_the_others_their_time_anew(deed: str) -> None:
+    registry = RankRegistry(3)
+    leaving = Leaving(registry, 5.0)
+    tell(registry, f"{BEGIN} 1ends")
+    assert leaving.sentence(100.0) is None
+    tell(registry, deed)
+    assert [leaving.sentence(now) for now in (104.0, 108.0, 109.0)] == [None] * 3
+    assert leaving.sentence(109.1) is not None
+
+
+def test_a_time_is_told_in_short_and_a_single_process_has_its() -> None:
+    registry = RankRegistry(2)
+    leaving = Leaving(registry, 2.5, lambda process: "stopped" if process == 101 else "")
+    tell(registry, "0calls 1calls 0ends 1ends 0completes 0leaves")
+    assert leaving.sentence(0.0) is None
+    assert leaving.sentence(3.0) == (
+        "rank 1 has ended its script, but its process has not left within 2.5 s: stopped by a signal"
+    )
+
+
+def test_several_that_are_stopped_amid_their_scripts_are_told_together() -> None:
+    registry = RankRegistry(3)
+    leaving = Leaving(registry, 5.0, lambda process: "stopped" if process > 100 else "")
+    tell(registry, "0calls 1calls 2calls 0ends 0completes")
+    assert leaving.sentence(0.0) is None
+    assert leaving.sentence(6.0) == "ranks 1-2 are stopped by a signal, and all others have ended"

@@ -37,3 +37,30 @@ def test_log_that_is_no_regular_file_is_refused_by_its_name_and_left_alone(tmp_p
     with pytest.raises(LaunchError, match=f"^{re.escape(str(log))}: it is a {kind}"):
         MpirunOutput(log)
     assert other.read_text() == "of somebody"
+
+
+def test_what_mpirun_prints_is_in_memory_and_both_ends_are_closed(tmp_path: Path) -> None:
+    with MpirunOutput(tmp_path / "launcher.log") as output:
+        number = output.descriptor
+        assert str(Path(f"/proc/self/fd/{number}").readlink()).startswith("/memfd:mpirun")
+        assert not os.get_inheritable(number)
+        files = len(list(Path("/proc/self/fd").iterdir()))
+    assert len(list(Path("/proc/self/fd").iterdir())) == files - 2
+
+
+def test_more_than_is_read_at_once_comes_to_the_log_whole(tmp_path: Path) -> None:
+    with MpirunOutput(tmp_path / "launcher.log") as output:
+        os.write(output.descriptor, b"x" * 200_000)
+        output.copy()
+        assert (tmp_path / "launcher.log").read_bytes() == b"x" * 200_000
+        assert output.text() == "x" * 200_000
+        assert not output.lost
+
+
+def test_the_first_reason_why_a_log_took_no_more_is_told(tmp_path: Path) -> None:
+    with MpirunOutput(tmp_path / "launcher.log") as output:
+        os.write(output.descriptor, b"one\n")
+        for error in (OSError(28, "No space left on device"), OSError(5, "Input/output error")):
+            with mock.patch.object(os, "write", side_effect=error):
+                output.copy()
+        assert str(output.lost) == "4 bytes (No space left on device)"

@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mpiparallel.launch.watching.shared_segments import LeftSegments
+import pytest
+
+from mpiparallel.launch.watching import shared_segments as module
+from mpiparallel.launch.watching.shared_segments import LeftSegments, left_segments
 
 NAMES = ["mpich_shm_868b25fe_0", "sm_segment.vm.0.5cb00001.1", "ucx_shm_posix_358637f2", "vader_segment.vm.0.1"]
 OTHERS = ["mpiparallel-reliability-1", "my_mpich_shm_1", "sem.mine"]
@@ -100,3 +103,25 @@ def test_processes_that_are_gone_are_nothing(tmp_path) -> None:
     segments = LeftSegments(tmp_path / "none")
     segments.note([2**22 + 1])
     assert segments.remove() == []
+
+
+def test_only_segments_of_mpi_that_are_regular_files_of_the_user_are_left_ones(tmp_path: Path) -> None:
+    made(tmp_path, *NAMES, *OTHERS, "x_sm_segment.1")
+    (tmp_path / "mpich_shm_folder").mkdir()
+    (tmp_path / "ucx_shm_posix_link").symlink_to(NAMES[0])
+    assert left_segments(tmp_path) == [tmp_path / name for name in sorted(NAMES)]
+    assert left_segments(tmp_path, os.geteuid()) == left_segments(tmp_path)
+    assert left_segments(tmp_path, os.geteuid() + 1) == []
+    assert left_segments(tmp_path / "none") == []
+
+
+def test_a_segment_that_goes_while_it_is_to_be_deleted_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path,) = made(tmp_path, NAMES[0])
+    segments = LeftSegments(tmp_path)
+    with holder(path) as pid:
+        segments.note([pid])
+    path.unlink()
+    monkeypatch.setattr(module, "left_segments", lambda folder: [path])
+    assert segments.remove() == [path]

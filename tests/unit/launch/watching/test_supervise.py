@@ -103,6 +103,8 @@ def test_a_folder_for_logs_is_of_one_job_at_a_time_and_free_after_it(tmp_path: P
         supervise(ENDING, 2, tmp_path)
     fcntl.flock(descriptor, fcntl.LOCK_UN)
     assert supervise(ENDING, 2, tmp_path).has_begun is False
+    supervise(ENDING, 2, tmp_path / "made" / "for it")
+    assert (tmp_path / "made" / "for it" / "launcher.log").read_text() == ""
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     os.close(descriptor)
 
@@ -137,3 +139,14 @@ def test_what_ranks_and_mpirun_could_not_write_is_told_once_for_all(
     more = f" of output are lost, as {tmp_path} took no more; make room there, or give another --log-dir"
     said = capsys.readouterr().err.splitlines()
     assert said == [f"mpiparallel: warning: {words}{more}" for words in told]
+
+
+@pytest.mark.parametrize(("attempt", "kept"), [(0, []), (1, ["completed.attempt0"])])
+def test_what_an_earlier_start_has_left_says_nothing_of_this_one(attempt: int, kept: list[str], tmp_path: Path) -> None:
+    for rank in range(2):
+        (tmp_path / f"device{rank}").mkdir()
+        (tmp_path / f"device{rank}" / "completed").touch()
+    outcome = supervise(ENDING, 2, tmp_path, RunPolicy(attempt=attempt))
+    assert (outcome.code, outcome.has_begun) == (1, False)
+    for rank in range(2):
+        assert [path.name for path in (tmp_path / f"device{rank}").iterdir()] == kept

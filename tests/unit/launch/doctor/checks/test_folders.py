@@ -7,6 +7,7 @@ import pytest
 
 from mpiparallel.launch.doctor.checks.folders import find_environment_folder, find_folders
 from mpiparallel.launch.doctor.mounts import mount_of, mounts
+from tests.unit.launch.doctor import faked_machine
 from tests.unit.launch.doctor.faked_machine import FakedMachine, only
 
 GIB = 1 << 30
@@ -136,3 +137,87 @@ def test_mount_of_a_path_is_the_last_with_the_longest_point() -> None:
 def test_options_of_a_mount_are_its_own_and_those_of_its_file_system_not_the_name_of_what_is_mounted() -> None:
     (mount,) = mounts("1 0 0:1 / /scratch rw,noatime shared:1 - tmpfs noexec rw,size=64k\n")
     assert mount.options == {"rw", "noatime", "size=64k"}
+
+
+OTHER = "choose another folder; mpiparallel doctor --log-dir DIR looks at it"
+CHECKPOINTS = "choose another folder; mpiparallel doctor --checkpoint-dir DIR looks at it"
+
+
+@pytest.mark.parametrize(
+    ("facts", "line"),
+    [
+        (
+            {"free": GIB - 1},
+            ("warning", "FOLDER has 1,024 MiB left", "df -h FOLDER; mpiparallel ckpt prune removes old checkpoints"),
+        ),
+        (
+            {"free": 63 << 20},
+            ("error", "FOLDER has 63 MiB left", "df -h FOLDER; mpiparallel ckpt prune removes old checkpoints"),
+        ),
+        (
+            {"files": 12},
+            ("warning", "FOLDER has room for 12 more files", "df -i FOLDER, and remove what is not needed"),
+        ),
+        (
+            {"seconds": 3.0},
+            (
+                "warning",
+                "FOLDER: a durable write of 4 kB takes 3.0 s, and a commit is such a write",
+                "use a faster folder, or save less often (CheckpointConfig)",
+            ),
+        ),
+        (
+            {"skew": -4.0},
+            (
+                "warning",
+                "the clock of the file server of FOLDER is -4.0 s off this machine's",
+                "chronyc makestep, on whichever of the two is wrong",
+            ),
+        ),
+        (
+            {"skew": 2.0},
+            (
+                "warning",
+                "the clock of the file server of FOLDER is +2.0 s off this machine's",
+                "chronyc makestep, on whichever of the two is wrong",
+            ),
+        ),
+        (
+            {"failure": "Read-only file system"},
+            ("error", "FOLDER cannot be written: Read-only file system", f"chown or remount it, or {OTHER}"),
+        ),
+        ({}, ("ok", "FOLDER, 100.0 GiB free, a commit takes 10 ms", "")),
+        ({"free": 1536 << 30, "seconds": 0.5}, ("ok", "FOLDER, 1,536.0 GiB free, a commit takes 500 ms", "")),
+    ],
+)
+def test_a_folder_of_logs_is_told_word_by_word(
+    faked: FakedMachine, tmp_path: Path, facts: dict[str, object], line: tuple[str, str, str]
+) -> None:
+    state, what, mend = (words.replace("FOLDER", str(tmp_path)) for words in line)
+    found = faked_machine.told(find_folders(faked(probes=told(tmp_path, **facts))))
+    assert found[0] == ("logs", state, what, mend)
+    locks = [("file locks", "ok", "work in the folder of logs", "")]
+    assert found[1:] == ([] if "failure" in facts else locks)
+
+
+def test_a_folder_that_hangs_or_whose_look_fails_is_told_with_what_to_try(faked: FakedMachine, tmp_path: Path) -> None:
+    machine = faked(probes={"folder": "sleep 60"}, patience=0.1, log_dir=tmp_path)
+    assert faked_machine.told(find_folders(machine)) == [
+        (
+            "logs",
+            "error",
+            f"{tmp_path} has not ended within 0.1 s; its file server may be gone",
+            f"df {tmp_path}; if that hangs too, mount it anew, or {OTHER}",
+        )
+    ]
+    folder = tmp_path / "c"
+    case = f'case "$3" in {folder}) exit 3;; *) {told(tmp_path)["folder"]};; esac'
+    machine = faked(probes={"folder": case}, checkpoint_dir=folder)
+    assert faked_machine.told(find_folders(machine))[2:] == [
+        (
+            "checkpoints",
+            "error",
+            f"{folder} cannot be written: ended with exit code 3",
+            f"chown or remount it, or {CHECKPOINTS}",
+        )
+    ]

