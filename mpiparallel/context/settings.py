@@ -92,7 +92,7 @@ def set_context(**settings: Any) -> None:
         )
     if "device_target" in settings:
         settings["device_target"] = device_of_target(settings["device_target"], "set_context")
-    if settings.get("save_graphs", 0) not in (False, True, 0, 1, 2, 3):
+    if settings.get("save_graphs", 0) not in (0, 1, 2, 3):
         raise ConfigurationError(f"set_context: save_graphs {settings['save_graphs']!r} is not one of 0, 1, 2, 3, True")
     if not isinstance(settings.get("save_graphs_path", ""), (str, os.PathLike)):
         raise ConfigurationError(f"set_context: save_graphs_path {settings['save_graphs_path']!r} must be a folder")

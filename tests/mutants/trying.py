@@ -44,11 +44,12 @@ def described(spec: MutationSpec) -> Change | None:
     """Return a change with the whole source that it makes; None where that compiles to the same, or not at all."""
     operator = cosmic_ray.plugins.get_operator(spec.operator_name)(**spec.operator_args)
     old = spec.module_path.read_text()
-    new = MutationVisitor(spec.occurrence, operator).walk(get_ast(old)).get_code()
     try:
+        new = MutationVisitor(spec.occurrence, operator).walk(get_ast(old)).get_code()
         if _steps(compile(old, "", "exec", dont_inherit=True)) == _steps(compile(new, "", "exec", dont_inherit=True)):
             return None
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, AttributeError):
+        # An AttributeError is cosmic-ray's, of exceptions that have a dot in their name.
         return None
     lines = list(unified_diff(old.splitlines(), new.splitlines(), n=0, lineterm=""))[3:]
     before, after = (" ".join(one[1:].strip() for one in lines if one.startswith(sign)) for sign in "-+")

@@ -145,3 +145,50 @@ def test_tensors_and_parameters_print_their_type_as_mindspores_do() -> None:
 def test_types_make_the_least_that_holds_their_floats(together: tuple[str, ...], common: str) -> None:
     for order in permutations(together):
         assert mstype_of.common_dtype(*map(np.dtype, order)) == np.dtype(common)
+
+
+@pytest.mark.parametrize("name", [*PRINTED, "str_", "datetime64"])
+def test_floats_are_told_from_other_numbers(name: str) -> None:
+    numpys = np.dtype(getattr(np, name, None) or getattr(ml_dtypes, name))
+    floats = name in ("float16", "bfloat16", "float32", "float64")
+    assert mstype_of.is_floating(numpys) == floats
+    assert mstype_of.is_inexact(numpys) == (floats or name.startswith("complex"))
+    assert mstype_of.is_narrow(numpys) == (name in ("float16", "bfloat16"))
+    assert mstype_of.wide_dtype(numpys) == (np.dtype(np.float32) if mstype_of.is_narrow(numpys) else numpys)
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_a_dtype_is_made_again_of_its_text_and_of_its_character(name: str) -> None:
+    numpys = np.dtype(getattr(np, name, None) or getattr(ml_dtypes, name))
+    assert np.dtype(mstype_of.dtype_text(numpys)) == numpys
+    assert mstype_of.dtype_of_character(numpys.char) == numpys
+    assert mstype_of.type_of(numpys) is getattr(mstype, name)
+    if mstype_of.is_floating(numpys):
+        # Bit by bit: the least exponent that is not that of the subnormal numbers.
+        least = {"float16": 2.0**-14, "float64": 2.0**-1022}.get(name, 2.0**-126)
+        assert mstype_of.smallest_normal(numpys) == least
+
+
+def test_a_type_that_mindspore_has_no_name_for_is_made_of_numpys() -> None:
+    assert str(mstype_of.type_of("S3")) == "Bytes24"
+    assert repr(mstype_of.type_of(np.dtype("M8[s]"))) == "mpiparallel.datetime64[s]"
+
+
+def test_a_kind_holds_itself_and_its_members() -> None:
+    assert mstype.number in mstype.number
+    assert mstype.int_ not in mstype.number
+    assert [*mstype.uint] == [mstype.uint8, mstype.uint16, mstype.uint32, mstype.uint64]
+    assert mstype.bool_ not in mstype.number
+
+
+@pytest.mark.parametrize(
+    ("given", "printed"), [(tuple, "Tuple"), (list, "List"), (type(None), "None"), (str, "String"), (np.uint8, "UInt8")]
+)
+def test_other_types_of_python_have_mindspores_names_too(given: type, printed: str) -> None:
+    assert str(mstype.pytype_to_dtype(given)) == printed
+
+
+@pytest.mark.parametrize("given", [5, "float32", dict, object])
+def test_what_is_no_type_of_numbers_is_refused(given: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"pytype_to_dtype: .* is neither a Python type of numbers nor one of"):
+        mstype.pytype_to_dtype(given)

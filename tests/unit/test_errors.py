@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,18 @@ import pytest
 import mpiparallel as ms
 from mpiparallel import dataset as ds
 from mpiparallel import nn, ops
-from mpiparallel.errors import MpiParallelError
+from mpiparallel.errors import (
+    CheckpointError,
+    MpiParallelError,
+    StrategyFileError,
+    TransformError,
+    about,
+    action_of,
+    name_action,
+    name_origins,
+    origins_of,
+    reason,
+)
 
 X = np.ones((2, 3), np.float32)
 
@@ -76,3 +88,63 @@ def test_a_mistake_raises_what_mindspore_raises_for_it(
     with pytest.raises(kind) as raised:
         mistake(tmp_path)
     assert isinstance(raised.value, MpiParallelError)
+
+
+def chained(*causes: BaseException) -> BaseException:
+    """Return the first of some errors, each of which the next one caused."""
+    for error, cause in pairwise(causes):
+        error.__cause__ = cause
+    return causes[0]
+
+
+def test_the_ranks_whose_problem_an_error_tells_are_those_of_the_nearest_cause_that_names_some() -> None:
+    inner, outer = name_origins(ValueError("inner"), [2, 3]), name_origins(ValueError("outer"), [1])
+    assert origins_of(chained(RuntimeError(), RuntimeError(), inner)) == (2, 3)
+    assert origins_of(chained(outer, inner)) == (1,)
+    assert origins_of(chained(RuntimeError(), outer, inner)) == (1,)
+    assert origins_of(chained(RuntimeError(), RuntimeError())) == ()
+
+
+def test_errors_that_caused_each_other_name_no_rank() -> None:
+    first, second = RuntimeError(), RuntimeError()
+    first.__cause__, second.__cause__ = second, first
+    assert origins_of(first) == ()
+
+
+def test_the_first_action_that_is_noted_with_an_error_stays() -> None:
+    error = ValueError()
+    assert action_of(error) == ""
+    name_action(error, "stage 1's update")
+    name_action(error, "stage 2's update")
+    assert action_of(error) == "stage 1's update"
+
+    class OtherError(ValueError):
+        action = 5
+
+    assert action_of(OtherError()) == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "wanted"),
+    [
+        (FileNotFoundError(2, "No such file", "x"), "No such file"),
+        (OSError("only words"), "only words"),
+        (ValueError("wrong"), "wrong"),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"), "'utf-8' codec can't decode byte 0xff in position 0: bad"),
+    ],
+)
+def test_the_reason_of_an_error_leaves_the_path_to_the_message_around_it(error: Exception, wanted: str) -> None:
+    assert reason(error) == wanted
+
+
+@pytest.mark.parametrize("kind", [StrategyFileError, TransformError])
+def test_a_strategy_file_or_a_conversion_is_named_before_the_error(kind: type[Exception]) -> None:
+    with pytest.raises(kind) as raised, about("s.ckpt"):
+        raise kind("is damaged")
+    assert (str(raised.value), type(raised.value)) == ("s.ckpt: is damaged", kind)
+
+
+def test_other_errors_are_not_put_in_other_words() -> None:
+    with pytest.raises(CheckpointError) as raised, about("s.ckpt"):
+        raise CheckpointError("is damaged")
+    assert str(raised.value) == "is damaged"

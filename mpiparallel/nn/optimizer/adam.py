@@ -28,7 +28,7 @@ class Adam(Optimizer):
     learning_rate : float, sequence of float or LearningRateSchedule
         Of each step.
     beta1, beta2 : float
-        Of the running means; at least 0 and below 1.
+        Of the running means; above 0 and below 1.
     eps : float
         Above 0.
     use_locking : bool

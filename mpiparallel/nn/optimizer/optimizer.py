@@ -48,9 +48,10 @@ class Optimizer(Cell):
     >>> class Descent(Optimizer):
     ...     def construct(self, gradients):
     ...         for parameter, gradient, rate in zip(self.parameters, gradients, self.rates()):
-    ...             parameter -= rate * gradient
-    >>> Descent(0.5, network.trainable_params()).get_lr().item()
-    0.5
+    ...             ops.AssignSub()(parameter, rate * gradient)
+    >>> _ = Descent(0.5, network.trainable_params())([Tensor([[1.0, 2.0]])])
+    >>> network.weight.asnumpy().tolist()
+    [[0.5, 0.0]]
     """
 
     _whole_inputs = True

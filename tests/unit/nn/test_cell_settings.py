@@ -188,3 +188,49 @@ def test_only_a_parameter_whose_name_has_no_dot_is_inserted_as_one() -> None:
         cell.insert_param_to_cell("a.w", ms.Parameter(W, "w"))
     cell.insert_param_to_cell("w", ms.Parameter(W, "w"))
     assert [one.name for one in cell.get_parameters()] == ["w"]
+
+
+ARRAY = np.zeros(2)
+ALIKE: list[tuple[Any, Any]] = [
+    (1, 1),
+    (0.5, 0.5),
+    ("a", "".join(["a"])),
+    (None, None),
+    (b"a", b"a"),
+    (np.float32(1), np.float32(1)),
+    (np.dtype("f4"), np.dtype(np.float32)),
+    ([1, [2, "x"]], [1, [2, "x"]]),
+    ((1, ARRAY), (1, ARRAY)),
+    ({"a": [1], "b": ARRAY}, {"a": [1], "b": ARRAY}),
+    ([], []),
+    ([ARRAY, ARRAY], [ARRAY, ARRAY]),
+]
+OTHERWISE: list[tuple[Any, Any]] = [
+    (1, 2),
+    (1, True),
+    (1, 1.0),
+    (0, None),
+    ("a", b"a"),
+    (np.float32(1), np.float64(1)),
+    ([1], (1,)),
+    ([1, 2], [2, 1]),
+    ([1], [1, 1]),
+    ([[1]], [[True]]),
+    ({"a": 1}, {"b": 1}),
+    ({"a": 1}, {"a": 2}),
+    (ARRAY, np.zeros(2)),
+    ([ARRAY], [np.zeros(2)]),
+    ([ARRAY], [ARRAY, ARRAY]),
+    ([1, ARRAY], [1, np.zeros(2)]),
+]
+
+
+@pytest.mark.parametrize(("pairs", "equal"), [(ALIKE, True), (OTHERWISE, False)])
+def test_attributes_are_compared_by_value_content_or_identity(pairs: list[tuple[Any, Any]], equal: bool) -> None:
+    cell = nn.Cell()
+    for first, second in pairs:
+        cell.held = first
+        before = attributes_of(cell)
+        cell.held = second
+        assert (attributes_of(cell) == before) == equal, (first, second)
+    assert attributes_of(cell) != attributes_of(nn.Cell())

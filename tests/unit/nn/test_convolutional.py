@@ -142,6 +142,7 @@ def test_float32_images_give_float32_outputs_and_gradients() -> None:
     ("call", "error", "said"),
     [
         (lambda: nn.Conv2d(3, 4, 3, group=2), ConfigurationError, "in_channels=3 does not divide"),
+        (lambda: nn.Conv2d(0, 4, 3), ConfigurationError, "in_channels=0 does not divide into group=1 parts"),
         (lambda: nn.Conv2d(2, 3, 3, group=2), ConfigurationError, "out_channel=3 does not divide"),
         (lambda: nn.Conv2d(3, 4, 3, padding=1), ConfigurationError, "needs pad_mode='pad'"),
         (lambda: nn.Conv2d(3, 4, 3, pad_mode="full"), ConfigurationError, "'full' is not one of valid, same, pad"),
@@ -149,13 +150,43 @@ def test_float32_images_give_float32_outputs_and_gradients() -> None:
         (lambda: nn.Conv2d(3, 4, 3, data_format="NHWC"), ConfigurationError, "'NHWC' is not supported"),
         (lambda: nn.MaxPool2d(2, 2, "pad"), ConfigurationError, "neither 'valid' nor 'same'"),
         (lambda: nn.BatchNorm2d(0), ConfigurationError, "num_features=0"),
+        (lambda: nn.BatchNorm2d(3, momentum=-0.1), ConfigurationError, "momentum=-0.1 from 0 to 1"),
+        (lambda: nn.BatchNorm2d(3, momentum=1.1), ConfigurationError, "momentum=1.1 from 0 to 1"),
+        (lambda: nn.BatchNorm2d(3, data_format="NHWC"), ConfigurationError, "and data_format='NHWC' 'NCHW'"),
+        (lambda: nn.BatchNorm2d(3, data_format="NCDHW"), ConfigurationError, "and data_format='NCDHW' 'NCHW'"),
+        (lambda: nn.BatchNorm2d(2.0), ConfigurationError, "num_features=2.0 must be an integer of at least 1"),
         (lambda: nn.BatchNorm1d("3"), ConfigurationError, "num_features='3' must be an integer"),
         (lambda: nn.BatchNorm1d(4)(ms.Tensor(IMAGES)), ShapeError, r"must be \(n, 4\) or \(n, 4, length\)"),
+        (lambda: nn.BatchNorm2d(5)(ms.Tensor(IMAGES)), ShapeError, r"x has shape \(5, 4, 3, 2\); it must be \(n, 5, h"),
+        (lambda: nn.BatchNorm2d(4)(ms.Tensor(IMAGES[0])), ShapeError, r"x has shape \(4, 3, 2\); it must be \(n, 4"),
         (lambda: nn.BatchNorm2d(3)(ms.Tensor(IMAGES)), ShapeError, r"it must be \(n, 3, h, w\)"),
         (lambda: nn.MaxPool2d(4)(ms.Tensor(IMAGES)), ShapeError, "smaller than a window"),
         (lambda: nn.Conv2d(3, 4, 3)(ms.Tensor(IMAGES.astype(np.float32))), ShapeError, "Conv2d: x has shape"),
+        (
+            lambda: nn.Conv2d(5, 4, 3)(ms.Tensor(IMAGES.astype(np.float32))),
+            ShapeError,
+            r"Conv2d: x has shape \(5, 4, 3, 2\); it must be \(images, 5, height, width\)",
+        ),
+        (
+            lambda: nn.Conv2d(3, 4, 3)(ms.Tensor(np.ones((4, 3, 2), np.float32))),
+            ShapeError,
+            r"Conv2d: x has shape \(4, 3, 2\); it must be \(images, 3, height, width\)",
+        ),
     ],
 )
 def test_a_layer_says_what_does_not_fit(call, error, said) -> None:
     with pytest.raises(error, match=said):
         call()
+
+
+@pytest.mark.parametrize("momentum", [0.0, 1.0])
+def test_moving_statistics_may_stay_as_they_are_or_be_those_of_the_last_batch(momentum) -> None:
+    layer = batch_norm(momentum=momentum).set_train()
+    layer(ms.Tensor(IMAGES))
+    wanted = momentum * np.zeros(4) + (1 - momentum) * IMAGES.mean((0, 2, 3))
+    np.testing.assert_allclose(layer.moving_mean.asnumpy(), wanted, atol=1e-15)
+
+
+@pytest.mark.parametrize("layer", [nn.Conv2d(300, 2, 1), nn.BatchNorm2d(300)])
+def test_layers_of_many_channels_take_images_of_as_many(layer) -> None:
+    assert layer(ms.Tensor(np.ones((1, 300, 2, 2), np.float32))).shape[2:] == (2, 2)

@@ -12,6 +12,7 @@ from mpiparallel.context import PYNATIVE_MODE, set_context
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor
+from mpiparallel.layout.box import Box
 from mpiparallel.nn.initializer import Normal, initializer
 
 GENERATOR = np.random.default_rng(3)
@@ -68,9 +69,20 @@ def test_embedding_starts_with_a_row_of_zeros_at_padding_idx(table):
     assert found[[0, 1, 3, 4, 5, 6]].all()
 
 
-def test_embedding_refuses_a_padding_idx_out_of_range():
-    with pytest.raises(ConfigurationError, match="padding_idx 7 is out of range for 7 rows"):
-        nn.Embedding(7, 4, padding_idx=7)
+@pytest.mark.parametrize("row", [8, 9, -1])
+def test_embedding_refuses_a_padding_idx_out_of_range(row):
+    with pytest.raises(ConfigurationError, match=f"padding_idx {row} is out of range for 8 rows; give 0 to 7$"):
+        nn.Embedding(8, 4, padding_idx=row)
+
+
+@pytest.mark.parametrize("row", [0, 2, 6])
+def test_each_rank_has_its_part_of_a_table_with_a_row_of_zeros(row):
+    wanted = np.ones((7, 4))
+    wanted[row] = 0
+    first = nn.Embedding(7, 4, embedding_table="ones", padding_idx=row).embedding_table.initial
+    for start, stop in (((0, 0), (7, 4)), ((0, 1), (3, 4)), ((1, 0), (4, 2)), ((2, 3), (7, 4)), ((3, 0), (6, 4))):
+        found = first.part("table", (7, 4), Box(start, stop))
+        np.testing.assert_array_equal(found, wanted[start[0] : stop[0], start[1] : stop[1]])
 
 
 def test_dropout_scales_what_it_keeps_in_training_and_is_the_identity_otherwise():
@@ -82,9 +94,18 @@ def test_dropout_scales_what_it_keeps_in_training_and_is_the_identity_otherwise(
     assert abs((kept > 0).mean() - 0.8) < 0.02
 
 
-@pytest.mark.parametrize("arguments", [{"p": 1.0}, {"p": -0.1}, {"keep_prob": 0.0}, {"keep_prob": 1.5}])
-def test_dropout_refuses_a_probability_out_of_range(arguments):
-    with pytest.raises(ConfigurationError):
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"p": 1.0}, "Dropout: p=1.0 must be at least 0 and below 1"),
+        ({"p": 1.5}, "Dropout: p=1.5 must be at least 0 and below 1"),
+        ({"p": -0.1}, "Dropout: p=-0.1 must be at least 0 and below 1"),
+        ({"keep_prob": 0.0}, "0.0"),
+        ({"keep_prob": 1.5}, "1.5"),
+    ],
+)
+def test_dropout_refuses_a_probability_out_of_range(arguments, said):
+    with pytest.raises(ConfigurationError, match=said):
         nn.Dropout(**arguments)
 
 
@@ -193,3 +214,18 @@ def test_layers_compute_the_same_in_pynative_mode():
         np.testing.assert_array_equal(network(Tensor(x)).asnumpy(), traced)
     finally:
         set_context(mode=0)
+
+
+@pytest.mark.parametrize(("axis", "axes"), [(None, (0, 1, 2)), (1, 1), ((0, 2), (0, 2)), (-1, -1)])
+@pytest.mark.parametrize("bound", [0.5, 2.0, 100.0])
+def test_what_is_clipped_by_norm_keeps_its_direction_and_has_the_bound_as_its_longest(axis, axes, bound):
+    x = values(2, 3, 4)
+    norm = np.sqrt((x**2).sum(axes, keepdims=True))
+    found = nn.ClipByNorm(axis)(Tensor(x), bound).asnumpy()
+    np.testing.assert_allclose(found, np.where(norm > bound, x * bound / norm, x), rtol=1e-12)
+
+
+def test_dropout_that_keeps_all_is_the_identity_in_training_too():
+    x = values(3, 4)
+    for layer in (nn.Dropout(1.0), nn.Dropout(p=0.0)):
+        np.testing.assert_array_equal(layer.set_train()(Tensor(x)).asnumpy(), x)

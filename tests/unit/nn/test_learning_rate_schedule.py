@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -147,15 +148,46 @@ def test_rate_and_scale_of_the_loss_go_on_from_a_checkpoint_as_if_never_stopped(
     assert resumed_scale == scale == 16.0 * 8
 
 
-def test_wrong_use_is_refused_with_the_mend() -> None:
-    refused = [
-        (lambda: nn.ExponentialDecayLR(0.0, 0.9, 4), "learning_rate 0.0 must be a number above 0"),
-        (lambda: nn.InverseDecayLR(0.1, -1.0, 4), "decay_rate -1.0 must be a number above 0"),
-        (lambda: nn.NaturalExpDecayLR(0.1, 0.9, 0), "decay_steps 0 must be a number of at least 1"),
-        (lambda: nn.CosineDecayLR(0.2, 0.1, 4), "max_lr 0.1 must be above min_lr 0.2"),
-        (lambda: nn.WarmUpLR(0.1, "5"), "warmup_steps '5' must be a number of at least 1"),
-        (lambda: nn.SGD([ms.Parameter(np.zeros(1), "w")], "fast"), "or a LearningRateSchedule"),
-    ]
-    for make, message in refused:
-        with pytest.raises(ConfigurationError, match=message):
-            make()
+REFUSED: list[tuple[Callable[[], object], str]] = [
+    (lambda: nn.ExponentialDecayLR(0.0, 0.9, 4), "ExponentialDecayLR: learning_rate 0.0 must be a number above 0"),
+    (lambda: nn.ExponentialDecayLR(0.1, 0, 4), "ExponentialDecayLR: decay_rate 0 must be a number above 0"),
+    (lambda: nn.InverseDecayLR(0.1, -1.0, 4), "decay_rate -1.0 must be a number above 0"),
+    (lambda: nn.NaturalExpDecayLR(0.1, 0.9, 0), "decay_steps 0 must be a number of at least 1"),
+    (lambda: nn.CosineDecayLR(0.2, 0.1, 4), "CosineDecayLR: max_lr 0.1 must be above min_lr 0.2"),
+    (lambda: nn.CosineDecayLR(0.1, 0.1, 4), "CosineDecayLR: max_lr 0.1 must be above min_lr 0.1"),
+    (lambda: nn.CosineDecayLR(-0.1, 0.1, 4), "CosineDecayLR: min_lr -0.1 must be a number of at least 0"),
+    (lambda: nn.CosineDecayLR(0.0, 0.1, 0), "CosineDecayLR: decay_steps 0 must be a number of at least 1"),
+    (lambda: nn.PolynomialDecayLR(0.1, -0.1, 4, 1.0), "end_learning_rate -0.1 must be a number of at least 0"),
+    (lambda: nn.PolynomialDecayLR(0.1, 0.0, 0, 1.0), "decay_steps 0 must be a number of at least 1"),
+    (lambda: nn.PolynomialDecayLR(0.1, 0.0, 4, 0.0), "power 0.0 must be a number above 0"),
+    (lambda: nn.WarmUpLR(0.1, "5"), "warmup_steps '5' must be a number of at least 1"),  # type: ignore[arg-type]
+    (lambda: nn.WarmUpLR(0.1, 0), "WarmUpLR: warmup_steps 0 must be a number of at least 1"),
+    (lambda: nn.WarmUpLR(0.1, True), "WarmUpLR: warmup_steps True must be a number of at least 1"),
+    (lambda: nn.WarmUpLR(True, 5), "WarmUpLR: learning_rate True must be a number above 0"),
+    (lambda: nn.SGD([ms.Parameter(np.zeros(1), "w")], "fast"), "or a LearningRateSchedule"),
+]
+
+
+@pytest.mark.parametrize(("make", "said"), REFUSED)
+def test_wrong_use_is_refused_with_the_mend(make: Callable[[], object], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("schedule", "first"),
+    [
+        (nn.ExponentialDecayLR(np.float32(0.5), 0.5, 1), 0.5),
+        (nn.CosineDecayLR(0, 0.5, 1), 0.5),
+        (nn.PolynomialDecayLR(0.5, 0, 1, 1), 0.5),
+        (nn.WarmUpLR(2, 1), 0.0),
+    ],
+)
+def test_one_step_whole_numbers_and_an_end_at_nothing_are_taken(schedule: nn.Cell, first: float) -> None:
+    assert float(schedule(ms.Tensor(0, ms.int32))) == first
+
+
+def test_a_decay_falls_smoothly_where_nothing_is_said_of_stairs() -> None:
+    assert float(nn.ExponentialDecayLR(1.0, 0.25, 2)(ms.Tensor(1, ms.int32))) == 0.5
+    assert float(nn.ExponentialDecayLR(1.0, 0.25, 2, is_stair=True)(ms.Tensor(1, ms.int32))) == 1.0
+    assert float(nn.PolynomialDecayLR(1.0, 0.0, 2, 1.0)(ms.Tensor(3, ms.int32))) == 0.0

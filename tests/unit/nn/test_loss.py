@@ -92,3 +92,59 @@ def test_losses_can_be_weighed():
 def test_an_unknown_reduction_is_refused():
     with pytest.raises(ConfigurationError, match="MSELoss: reduction 'max' is not one of 'mean', 'sum', 'none'"):
         nn.MSELoss("max")
+
+
+@pytest.mark.parametrize("loss", [nn.NLLLoss, nn.CrossEntropyLoss])
+def test_a_label_of_minus_a_hundred_counts_nothing_unless_another_is_said(loss):
+    classes = CLASSES.copy()
+    classes[[0, 3]] = -100
+    counted = -LOG_SHARES[ROWS, CLASSES][classes >= 0].mean()
+    found = loss()(Tensor(LOG_SHARES), Tensor(classes)).asnumpy()
+    np.testing.assert_allclose(found, counted, rtol=1e-10)
+    ignored = loss(ignore_index=int(CLASSES[0]))(Tensor(LOG_SHARES), Tensor(CLASSES)).asnumpy()
+    np.testing.assert_allclose(ignored, -LOG_SHARES[ROWS, CLASSES][CLASSES[0] != CLASSES].mean(), rtol=1e-10)
+
+
+@pytest.mark.parametrize("weights", [1.0, 1, 0.5, 2.0, 3])
+def test_losses_are_multiplied_by_a_number(weights):
+    found = nn.LossBase("sum").get_loss(Tensor(LOGITS), weights).asnumpy()
+    np.testing.assert_allclose(found, LOGITS.sum() * weights, rtol=1e-12)
+    np.testing.assert_allclose(nn.LossBase().get_loss(Tensor(LOGITS)).asnumpy(), LOGITS.mean(), rtol=1e-12)
+
+
+WEIGHT, POSITIVE = np.linspace(0.5, 1.5, 5), np.linspace(2.0, 3.0, 5)
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT])
+@pytest.mark.parametrize("positive", [None, POSITIVE])
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_elements_and_positive_labels_may_have_weights_of_their_own(weight, positive, reduction):
+    first, second = SHARES * np.log(ODDS), (1 - SHARES) * np.log(1 - ODDS)
+    wanted = -(first * (1 if positive is None else positive) + second) * (1 if weight is None else weight)
+    given = (None if one is None else Tensor(one) for one in (weight, positive))
+    found = nn.BCEWithLogitsLoss(reduction, *given)(Tensor(LOGITS), Tensor(SHARES)).asnumpy()
+    np.testing.assert_allclose(found, REDUCTIONS[reduction](wanted), rtol=1e-10)
+
+
+def test_labels_are_shares_and_losses_are_of_rows_where_nothing_is_said():
+    found = nn.SoftmaxCrossEntropyWithLogits()(Tensor(LOGITS), Tensor(SHARES)).asnumpy()
+    np.testing.assert_allclose(found, cross_entropy(SHARES), rtol=1e-12)
+    smooth = nn.SmoothL1Loss()(Tensor(LOGITS), Tensor(TARGETS)).asnumpy()
+    np.testing.assert_allclose(smooth, np.where(APART < 1, APART**2 / 2, APART - 0.5), rtol=1e-12)
+
+
+def test_a_reduction_is_known_by_its_letters_wherever_the_text_comes_from():
+    mean, batch_mean, nothing = (bytes(one, "ascii").decode() for one in ("mean", "batchmean", "none"))
+    given = Tensor(LOGITS), Tensor(TARGETS)
+    np.testing.assert_allclose(nn.L1Loss(mean)(*given).asnumpy(), APART.mean(), rtol=1e-12)
+    np.testing.assert_allclose(nn.L1Loss(nothing)(*given).asnumpy(), APART, rtol=1e-12)
+    sparse = nn.SoftmaxCrossEntropyWithLogits(True, mean)(Tensor(LOGITS), Tensor(CLASSES)).asnumpy()
+    np.testing.assert_allclose(sparse, cross_entropy(np.eye(5)[CLASSES]).mean(), rtol=1e-12)
+    divergence = nn.KLDivLoss(batch_mean)(Tensor(LOG_SHARES), Tensor(SHARES)).asnumpy()
+    np.testing.assert_allclose(divergence, (SHARES * (np.log(SHARES) - LOG_SHARES)).sum() / 6, rtol=1e-10)
+
+
+@pytest.mark.parametrize("loss", [nn.BCELoss, nn.KLDivLoss, nn.HuberLoss, nn.SmoothL1Loss, nn.CrossEntropyLoss])
+def test_each_loss_refuses_an_unknown_reduction_by_its_own_name(loss):
+    with pytest.raises(ConfigurationError, match=f"{loss.__name__}: reduction 'max' is not one of 'mean', 'sum'"):
+        loss(reduction="max")

@@ -108,3 +108,75 @@ def test_a_metric_that_lacks_a_part_is_refused_when_it_is_made() -> None:
 
     with pytest.raises(TypeError, match="update"):
         Half()
+
+
+def test_a_loss_without_a_number_of_samples_counts_as_one() -> None:
+    metric = nn.Loss()
+    metric.update(np.array(2.0))
+    assert metric.eval() == 2.0
+    metric.update(Tensor([3.0, 5.0]))
+    assert metric.eval() == 3.0
+    metric.update(np.array(1.0), 2)
+    assert metric.eval() == 2.0
+    metric.clear()
+    with pytest.raises(DatasetError, match="Loss: there is no sample to evaluate; call update with some first"):
+        metric.eval()
+
+
+@pytest.mark.parametrize("k", [0, -1, True, 1.0, "1"])
+def test_top_k_takes_an_integer_of_at_least_one(k: Any) -> None:
+    with pytest.raises(ConfigurationError, match=f"TopKCategoricalAccuracy: k {k!r} must be an integer of at least 1"):
+        nn.TopKCategoricalAccuracy(k)
+
+
+PICTURES = np.zeros((2, 3, 4, 5))
+
+
+@pytest.mark.parametrize(
+    ("scores", "labels", "said"),
+    [
+        (np.zeros((3, 4)), [0, -1, 5], "label -1 is out of range for 4 classes"),
+        (np.zeros((3, 4)), [0, 5, 4], "label 5 is out of range for 4 classes"),
+        (PICTURES, np.full((2, 4, 5), 3), "label 3 is out of range for 3 classes"),
+    ],
+)
+def test_the_first_label_that_is_no_class_is_told(scores: Any, labels: Any, said: str) -> None:
+    with pytest.raises(DatasetError, match=said):
+        nn.Accuracy().update(scores, np.array(labels))
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (4, 5), (2, 5, 4), (2, 4, 5, 3)])
+def test_labels_of_pictures_have_one_for_each_point(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ShapeError, match=r"scores of \(2, 3, 4, 5\) need one a sample"):
+        nn.Accuracy().update(PICTURES, np.zeros(shape, int))
+
+
+def test_labels_of_the_last_class_and_of_points_of_pictures_are_right_among_the_best_two() -> None:
+    scores, labels = RANDOM.normal(size=(4, 3, 5, 6)), np.full((4, 5, 6), 2)
+    metric = nn.TopKCategoricalAccuracy(2)
+    metric.update(scores, labels)
+    assert metric.eval() == pytest.approx(1 - (scores.argmin(1) == 2).mean(), abs=1e-15)
+
+
+def test_many_labels_of_points_are_right_where_all_of_a_point_are() -> None:
+    predicted, labels = RANDOM.integers(0, 2, (6, 2, 5)), RANDOM.integers(0, 2, (6, 2, 5))
+    metric = nn.Accuracy("multilabel")
+    metric.update(predicted, labels)
+    assert metric.eval() == pytest.approx((predicted == labels).all(1).mean(), abs=1e-15)
+
+
+@pytest.mark.parametrize("kind", [nn.MAE, nn.MSE])
+def test_errors_are_of_samples_whose_predictions_may_have_another_shape(kind: Any) -> None:
+    metric = kind()
+    metric.update(np.array([[1.0], [5.0]]), Tensor([2.0, 2.0]))
+    assert metric.eval() == (2.0 if kind is nn.MAE else 5.0)
+    for predicted, labels in ((np.ones(2), np.ones(3)), (np.ones(()), np.ones(()))):
+        with pytest.raises(ShapeError, match=f"{kind.__name__}: predictions .* do not fit labels"):
+            metric.update(predicted, labels)
+
+
+def test_a_name_that_is_like_no_other_is_refused_without_a_guess() -> None:
+    with pytest.raises(ConfigurationError, match=r"'zzz' is not known; known are acc, accuracy, loss, .*topk$"):
+        nn.get_metric_fn("zzz")
+    assert isinstance(nn.get_metric_fn("acc"), nn.Accuracy)
+    assert nn.get_metric_fn("topk", k=3).k == 3  # type: ignore[attr-defined]

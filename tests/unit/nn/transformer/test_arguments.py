@@ -87,3 +87,43 @@ def test_a_batch_of_another_size_than_said_is_remarked_on(
     x, mask = np.ones((2, 3, 8), np.float32), np.ones((2, 3, 3), np.float32)
     build("TransformerEncoderLayer", **said)(Tensor(x), Tensor(mask))
     assert remarks() == [f"MultiHeadAttention: {words}" for words in line]
+
+
+COUNTS = ("hidden_size", "num_heads", "num_layers", "vocab_size", "seq_length")
+FLOATING = "a floating-point dtype such as mpiparallel.float32"
+SAID: dict[str, tuple[Any, str]] = {
+    **dict.fromkeys(COUNTS, (0, "an integer of at least 1")),
+    **dict.fromkeys(("encoder_layers", "decoder_layers", "offset"), (-1, "an integer of at least 0")),
+    "batch_size": (0, "an integer of at least 1, or None"),
+    **dict.fromkeys(("dropout_rate", "hidden_dropout_rate"), (1, "at least 0 and below 1")),
+    "attention_dropout_rate": (-0.5, "at least 0 and below 1"),
+    **dict.fromkeys(("post_layernorm_residual", "use_past"), (1, "True or False")),
+    **dict.fromkeys(("param_init_type", "softmax_compute_type"), ("int8", FLOATING)),
+    "hidden_act": (None, "the name of an activation"),
+    "lambda_func": ("f", "a function of a layer, or None"),
+    "parallel_config": (1, "a "),
+}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_refusal_says_whose_argument_it_is_and_what_it_must_be(layer: str) -> None:
+    for name in SAID.keys() & set(LAYERS[layer]):
+        wrong, wanted = SAID[name]
+        with pytest.raises(ConfigurationError) as refused:
+            build(layer, **{name: wrong})
+        assert str(refused.value).startswith(f"{layer}: {name}={wrong!r} must be {wanted}")
+
+
+LEAST: dict[str, Any] = {name: 1 for name, value in SIZES.items() if isinstance(value, int)} | {
+    **dict.fromkeys(("decoder_layers", "offset", "dropout_rate", "hidden_dropout_rate", "attention_dropout_rate"), 0),
+    "encoder_layers": np.int64(1),
+    "hidden_act": "relu",
+    "param_init_type": "float16",
+}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_the_least_that_an_argument_may_be_is_taken(layer: str) -> None:
+    build(layer, **{name: value for name, value in LEAST.items() if name in LAYERS[layer]})
+    rates = [name for name in LAYERS[layer] if name.endswith("dropout_rate")]
+    build(layer, **dict.fromkeys(rates, np.float32(0.99)))

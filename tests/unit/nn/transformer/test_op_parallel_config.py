@@ -91,3 +91,61 @@ def test_stages_are_those_of_the_context():
         assert get_auto_parallel_context("pipeline_stages") == 3
     finally:
         reset_auto_parallel_context()
+
+
+def test_a_configuration_that_is_told_nothing_has_the_values_of_its_page():
+    assert vars(TransformerOpParallelConfig()) == {
+        "data_parallel": 1,
+        "model_parallel": 1,
+        "expert_parallel": 1,
+        "pipeline_stage": 1,
+        "micro_batch_num": 1,
+        "recompute": TransformerRecomputeConfig(False, False, True, False),
+        "optimizer_shard": False,
+        "gradient_aggregation_group": 4,
+        "vocab_emb_dp": True,
+    }
+    assert vars(TransformerRecomputeConfig()) == {
+        "recompute": False,
+        "parallel_optimizer_comm_recompute": False,
+        "mp_comm_recompute": True,
+        "recompute_slice_activation": False,
+    }
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_recomputation_may_be_said_by_a_flag_alone(recompute):
+    whole = TransformerRecomputeConfig(recompute)
+    assert TransformerOpParallelConfig(recompute=recompute).recomputation == whole
+    assert TransformerOpParallelConfig(recompute=whole).recomputation is whole
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("data_paralel", "did you mean 'data_parallel'[?]"),
+        ("vocab_dp", "did you mean 'vocab_emb_dp'[?]"),
+        ("zzz", "known are data_parallel, model_parallel, vocab_emb_dp"),
+    ],
+)
+def test_a_value_of_no_known_name_is_refused_with_what_may_be_meant(name, hint):
+    config = EmbeddingOpParallelConfig()
+    with pytest.raises(ConfigurationError, match=f"^EmbeddingOpParallelConfig: '{name}' is not one of .*; {hint}$"):
+        setattr(config, name, 1)
+
+
+def test_more_experts_are_not_offered_and_no_number_of_them_is_refused_as_such():
+    for wrong in (0, -1, "1", True):
+        with pytest.raises(ConfigurationError, match=f"expert_parallel {wrong!r} must be an integer of at least 1"):
+            TransformerOpParallelConfig(expert_parallel=wrong)
+
+
+def test_what_the_context_says_stays_where_a_configuration_says_nothing():
+    try:
+        context.set_auto_parallel_context(enable_parallel_optimizer=True)
+        config = TransformerOpParallelConfig()
+        assert get_auto_parallel_context("enable_parallel_optimizer")
+        config.pipeline_stage = 1
+        assert get_auto_parallel_context("pipeline_stages") == 1
+    finally:
+        reset_auto_parallel_context()
