@@ -13,9 +13,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from matplotlib import rc_context
-from matplotlib.figure import Figure
-
 from tests.conformance.documents.document import EXAMPLES, Reader
 
 RESULTS = "*.result.json"
@@ -48,6 +45,10 @@ def merged(folder: Path) -> dict[str, Any]:
 
 def draw(result: dict[str, Any], path: Path) -> None:
     """Draw lines, the first the widest so that equal ones are all seen; or groups of bars."""
+    # Each worker of the tests imports this file, and none of them draws.
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
     with rc_context(_STYLE):
         figure = Figure(figsize=_SIZE, facecolor="white", layout="constrained")
         axes = figure.subplots()
