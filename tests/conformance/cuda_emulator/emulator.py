@@ -8,12 +8,10 @@ import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from hashlib import sha256
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +20,9 @@ import numpy as np
 from mpiparallel.backend.numpy_backend import NumpyBackend
 from mpiparallel.backend.protocol import AddressTable
 from mpiparallel.graph.expression.cuda.prelude import PRELUDE
+from tests.conformance.cuda_emulator.kept_file import kept_file
 
 HEADERS = Path(__file__).parent
-KEPT = HEADERS.parents[2] / "build" / "cache"
 FLAGS = ("-std=c++17", "-g1", "-w", "-ffp-contract=off", "-fno-strict-aliasing")
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 NO_COMPILER = "there is no g++ to compile CUDA texts for the CPU"
@@ -49,6 +47,7 @@ class EmulatedKernels:
     mutate: Callable[[str], str] = str
     _server: subprocess.Popen[bytes] | None = None
     _compiled: list[str] = field(default_factory=list)
+    _program: Path | None = None
 
     def bind(self, name: str, text: str, blocks: int, threads: int, arguments: tuple[Any, ...]) -> Callable[[], object]:
         """Remember a text and return its launch."""
@@ -109,16 +108,20 @@ class EmulatedKernels:
             for name, body in zip(self.texts, bodies, strict=True)
         ]
         parts = ['#include "device.h"', self.mutate(PRELUDE), *bodies]
+        text = "\n".join([*parts, "const Kernel kernels[] = {", *rows, "};", ""])
+        self._program = kept_file("cuda_program", (_made_of(), text), partial(self._make, text))
+
+    def _make(self, text: str, program: Path) -> None:
         source = self.folder / "kernels.cpp"
-        source.write_text("\n".join([*parts, "const Kernel kernels[] = {", *rows, "};", ""]))
-        words = ["-O0", "-I", str(HEADERS), str(source), str(_runtime()), "-o", str(self.folder / "kernels")]
+        source.write_text(text)
+        words = ["-O0", "-I", str(HEADERS), str(source), str(_runtime()), "-o", str(program)]
         _said_by_compiler(*FLAGS, *SANITIZERS, *words)
 
     def _start(self) -> subprocess.Popen[bytes]:
         surroundings = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=0"}
         with (self.folder / "said.txt").open("wb") as said:
             return subprocess.Popen(
-                [str(self.folder / "kernels")],
+                [str(self._program)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=said,
@@ -127,22 +130,17 @@ class EmulatedKernels:
 
 
 @cache
+def _made_of() -> tuple[object, ...]:
+    """Return what every program is made of, beside its kernels."""
+    headers = [path.read_text() for path in sorted(HEADERS.glob("*.[ch]*"))]
+    return FLAGS, SANITIZERS, _said_by_compiler("-dumpfullversion"), headers
+
+
+@cache
 def _runtime() -> Path:
-    """Return what runs the kernels: compiled once, and kept for as long as nothing that it is made of changes."""
-    made_of = [
-        FLAGS,
-        SANITIZERS,
-        _said_by_compiler("-dumpfullversion"),
-        *map(Path.read_text, sorted(HEADERS.glob("*.[ch]*"))),
-    ]
-    kept = KEPT / f"cuda_emulator-{sha256(repr(made_of).encode()).hexdigest()[:16]}.o"
-    if not kept.exists():
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
-            compiled = Path(folder) / "runtime.o"
-            _said_by_compiler(*FLAGS, *SANITIZERS, "-O2", "-c", str(HEADERS / "runtime.cpp"), "-o", str(compiled))
-            compiled.replace(kept)
-    return kept
+    """Return what runs the kernels."""
+    words = [*FLAGS, *SANITIZERS, "-O2", "-c", str(HEADERS / "runtime.cpp"), "-o"]
+    return kept_file("cuda_emulator", _made_of(), lambda path: _said_by_compiler(*words, str(path)))
 
 
 def _said_by_compiler(*words: str) -> str:

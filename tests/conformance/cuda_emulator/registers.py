@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Sequence
-from hashlib import sha256
-from pathlib import Path
 
 import pytest
 
 from mpiparallel.backend.nvrtc import OPTIONS, Nvrtc
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.expression.cuda.prelude import PRELUDE
-from tests.conformance.cuda_emulator.emulator import KEPT
+from tests.conformance.cuda_emulator.kept_file import kept_file
 
 ARCHITECTURES = ("sm_80", "sm_90")
 MOST_SPILLED = 32
@@ -37,15 +34,8 @@ def compile_for(architecture: str, texts: Sequence[str]) -> None:
 
 
 def _said_of(text: str, architecture: str) -> str:
-    """Return what the compiler says of a text; it is kept, as it takes up to half a minute to say the same again."""
     compiler = nvidia_compiler()
     made_of = compiler.version, OPTIONS, architecture, text
-    kept = KEPT / f"nvrtc-{sha256(repr(made_of).encode()).hexdigest()[:16]}.log"
-    if not kept.exists():
-        log = compiler.compile(text, architecture).log
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
-            written = Path(folder) / "log"
-            written.write_text(log)
-            written.replace(kept)
-    return kept.read_text()
+    return kept_file(
+        "nvrtc", made_of, lambda path: path.write_text(compiler.compile(text, architecture).log)
+    ).read_text()
