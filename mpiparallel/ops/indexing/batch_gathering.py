@@ -134,7 +134,7 @@ class BatchGatherGrad(Batched):
             return added_slices(runtime, find_rows, indices.shape, slices, rows, self.batch_dims + 1)
 
         def run() -> None:
-            total = xp.empty(rows.shape, np.float32) if is_short else rows
+            total = runtime.scratch(tuple(rows.shape), np.float32) if is_short else rows
             total.fill(0)
             check()
             local, held = self.held(runtime, indices, count)

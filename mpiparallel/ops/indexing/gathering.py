@@ -224,7 +224,7 @@ class GatherGrad(Indexing):
         check, is_short = self.bound_check(runtime, indices), is_narrow(dy.dtype)
 
         def run() -> None:
-            total = xp.empty(place.shape, np.float32) if is_short else place
+            total = runtime.scratch(tuple(place.shape), np.float32) if is_short else place
             total.fill(0)
             check()
             local, added = indices.reshape(-1), slices.reshape(indices.size, *slices.shape[indices.ndim :])
