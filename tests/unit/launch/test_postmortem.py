@@ -43,6 +43,21 @@ def test_it_says_who_waited_for_whom_and_what_each_rank_did_last(job: Path, caps
     assert sum(line.endswith("all_reduce #2 (layer3.w, all ranks), 12 elements: never ended") for line in lines) == 2
 
 
+def test_a_call_that_never_ended_is_told_so_however_many_were_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = RankFolder(tmp_path, 0)
+    folder.path.mkdir()
+    recorder = FlightRecorder(folder.flight, 0, 1)
+    recorder.change_state(layout.RUNNING)
+    world, barrier = recorder.group(range(1)), recorder.text("barrier")
+    for _ in range(300):
+        recorder.leave(recorder.enter(world, barrier, 0, 0))
+    recorder.enter(world, barrier, 0, 0)
+    assert main(["postmortem", str(tmp_path)]) == 0
+    assert "barrier #301 (all ranks), 0 elements: never ended\n" in capsys.readouterr().out
+
+
 def test_what_the_watchdog_said_while_all_lived_is_printed_again(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     RankFolder(job, 2).write_failure(Failure(2, 1.0e9, "ranks 0,2 wait for rank 1, which is stopped", "", HUNG))
     main(["postmortem", str(job)])

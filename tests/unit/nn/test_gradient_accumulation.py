@@ -14,6 +14,7 @@ from mpiparallel.communication.threads import run_world
 from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.dataset import NumpySlicesDataset
 from mpiparallel.errors import ConfigurationError, DatasetError, ShapeError, StrategyError
+from mpiparallel.nn.wrap.gradient_accumulation import GradientAccumulation
 from mpiparallel.train import Callback, DynamicLossScaleManager
 from mpiparallel.train.persistence.state import state_of
 from mpiparallel.train.strategies.strategy_files import strategy_record
@@ -320,3 +321,10 @@ def test_cells_written_by_hand_as_mindspores_users_do_train_the_same(place) -> N
         for name, (array, own) in found.items():
             whole, box = wanted[name]
             np.testing.assert_allclose(array, whole[own.within(box)], rtol=1e-12, atol=1e-15, err_msg=name)
+
+
+def test_parameters_of_the_optimizer_are_called_as_they_are_there() -> None:
+    optimizer = nn.Momentum(nn.Dense(2, 3).trainable_params(), 0.1, 0.9)
+    names = {parameter.name for parameter in optimizer.get_parameters()}
+    assert {"moments.weight", "learning_rate"} <= names
+    assert names <= {parameter.name for parameter in GradientAccumulation(2, optimizer).get_parameters()}

@@ -49,6 +49,12 @@ def test_what_lies_together_begins_where_a_huge_page_does() -> None:
     assert place(arrays["a"]) % (2 << 20) == 0
 
 
+@pytest.mark.parametrize("size", [2 << 20, (2 << 20) + 64, (4 << 20) - 64, 4 << 20])
+def test_there_is_room_behind_the_beginning_of_the_huge_page(size: int) -> None:
+    arrays = new_arrays.new_arrays({"large": spec(size), "small": spec(64)})
+    assert {name: array.shape for name, array in arrays.items()} == {"large": (size,), "small": (64,)}
+
+
 def test_no_array_is_asked_for_and_none_made() -> None:
     assert new_arrays.new_arrays({}) == {}
 

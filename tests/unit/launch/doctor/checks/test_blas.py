@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from threadpoolctl import threadpool_info
 
 from mpiparallel.launch.doctor.checks.blas import find_blas, find_threads
+from mpiparallel.launch.doctor.probes import blas
 from tests.unit.launch.doctor.faked_machine import AVX512, FakedMachine, cpuinfo, told
 
 
@@ -152,3 +154,14 @@ def test_numbers_of_threads_are_told_with_those_that_would_fit(
         ("threads", state, what + by_user * (state == "ok"), f"unset {names}" if names else "")
         for state, what, names in lines
     ]
+
+
+def test_each_blas_that_is_loaded_is_named_by_its_probe(capsys: pytest.CaptureFixture[str]) -> None:
+    blas.main()
+    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    loaded = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    assert [(one["internal_api"], one["version"]) for one in said] == [
+        (pool["internal_api"], pool["version"]) for pool in loaded
+    ]
+    assert all(one["num_threads"] >= 1 for one in said)
+    assert said
