@@ -222,3 +222,10 @@ def test_tensors_stand_three_in_a_row_the_largest_first() -> None:
     assert root.get("viewBox", "").split()[:3] == ["0", "0", "1038"]
     # The row is as high as its highest tensor, with its words above and a gap below.
     assert places["w10"][1] - places["w40"][1] == HIGHEST + 58 + 32
+
+
+def test_lines_above_a_tensor_are_equally_far_apart() -> None:
+    root = ElementTree.fromstring(picture("saved", [tensor((4, 4), (2, 1), name=name) for name in "ab"], 2, {}))
+    heights = {"".join(text.itertext()): float(text.get("y", "")) for text in root.iter(f"{SVG}text")}
+    lines = [heights[words] for words in ("a", "uint8 layout", "and 1 more cut alike")]
+    assert [after - before for before, after in pairwise(lines)] == [16, 16]
