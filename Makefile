@@ -160,5 +160,5 @@ clean: ## remove the virtual environments, the caches and the demo's results
 				"install one (Debian: python3-venv), or name it: make PYTHON=/path/to/python3" >&2; exit 1; }; \
 		"$(PYTHON)" -m venv --clear $(@D); }
 	@echo "Setting up $(@D) for $(EXTRAS): only the first time, a minute or two ..."
-	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	@$(@D)/bin/python -m pip install --no-compile --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	@touch $@ $(addprefix $(@D)/,$(HOLDS))
