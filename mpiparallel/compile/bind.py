@@ -52,9 +52,9 @@ class CompiledGraph:
     runtime: Runtime
     fingerprint: str | None
     meets: Communicator | None
-    draws: bool = False
-    draws_alike: bool = False
-    fed_alike: bool = False
+    draws: bool
+    draws_alike: bool
+    fed_alike: bool
 
     def run(self, inputs: Sequence[np.ndarray[Any, Any]], profile: Profile | None = None) -> list[Array]:
         """Run once on this rank's part of each input; ``inputs`` are whole, or by rank, as the configuration says.

@@ -72,15 +72,13 @@ class Elementwise(Broadcasting):
         return common if self.function.gives == "numbers" or is_inexact(common) else np.dtype(np.float32)
 
     def expression(self, *inputs: Term) -> Sequence[Term] | None:
-        kinds: set[str] = {one.dtype.kind for one in inputs}
-        result = self.result_dtype(*(one.dtype for one in inputs))
         if self.function.terms is not None:
+            result = self.result_dtype(*(one.dtype for one in inputs))
             wide = (one if is_floating(one.dtype) else one.astype(result) for one in inputs)
             return (self.function.terms(*wide, **self.options),)
-        if not self.function.text or not self._is_term_of(kinds):
+        if not self.function.text or not self._is_term_of({one.dtype.kind for one in inputs}):
             return None
-        term = call(self.function.universal, *inputs)
-        return (term,) if term.dtype == result else None
+        return (call(self.function.universal, *inputs),)
 
     def _is_term_of(self, kinds: set[str]) -> bool:
         """Return whether elements of these kinds make a term: floats, bools to be combined, numbers to be compared."""

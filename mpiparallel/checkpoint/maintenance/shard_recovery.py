@@ -178,11 +178,13 @@ def _rebuild(
 
 def _narrowed(manifest: Manifest, plan: Mapping[str, int | None], checks: Sequence[ShardCheck | None]) -> Manifest:
     """Return the manifest of a state in which each tensor is in the file of its source only."""
-    shards: list[ShardEntry | None] = []
-    for rank, (entry, check) in enumerate(zip(manifest.shards, checks, strict=True)):
-        arrays = {name: entry.arrays[name] for name, source in plan.items() if source == rank} if entry else {}
-        chosen = entry is not None and check is not None and arrays
-        shards.append(replace(entry, digest=check.digest, arrays=arrays) if chosen and entry and check else None)
+    named = _grouped(plan)
+    shards = (
+        replace(entry, digest=check.digest, arrays={name: entry.arrays[name] for name in named.get(rank, ())})
+        if entry and check
+        else None
+        for rank, (entry, check) in enumerate(zip(manifest.shards, checks, strict=True))
+    )
     return replace(manifest, shards=tuple(shards))
 
 

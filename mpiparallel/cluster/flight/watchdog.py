@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from mpiparallel.cluster.flight.call_sites import place_of_main_thread
@@ -40,13 +41,11 @@ def watchdog_seconds(variables: Mapping[str, str]) -> float | None:
         return SECONDS
     if words.lower() in ("off", "0"):
         return None
-    try:
+    with suppress(ValueError):
         seconds = float(words)
-    except ValueError:
-        seconds = -1.0
-    if not 0 < seconds < float("inf"):
-        raise ConfigurationError(f"{SECONDS_VARIABLE}={words!r} is not a time; give seconds above 0, or off")
-    return seconds
+        if 0 < seconds < float("inf"):
+            return seconds
+    raise ConfigurationError(f"{SECONDS_VARIABLE}={words!r} is not a time; give seconds above 0, or off")
 
 
 class Watchdog:
@@ -97,34 +96,34 @@ class Watchdog:
                 faulthandler.dump_traceback(self._stack, all_threads=True)
                 self._on_hang(diagnosis)
                 return
+        # Who stops it may do so just before stacks are asked for.
+        faulthandler.cancel_dump_traceback_later()
 
     def _look(self) -> Diagnosis | None:
         """Return what holds this rank, if it is held for good; a rank that is not held costs a few microseconds."""
         inside, self._inside = self._inside, self._recorder.written_inside
+        suspicions, self._suspicions = self._suspicions, 0
         if not inside or inside != self._inside:
-            self._suspicions = 0
             return None
         own = Recording.of_memory(self._recorder.memory)
         call = own.inside
         waited = 0.0 if call is None else time.time() - call.entered
         if call is None or waited < _SUSPICIOUS_SECONDS:
-            self._suspicions = 0
             return None
         hangs = self._seconds is not None and waited > self._seconds
         if not hangs and len(self._peers) > _MANY and int(waited) % 10:
+            self._suspicions = suspicions
             return None
         recordings = [own, *self._recordings_of_peers(own.started)]
         if any(map(_is_failing, recordings)):
             # It ends the job in its own words, which may be slow.
-            self._suspicions = 0
             return None
         diagnosis = diagnose(recordings, process_state)
         if diagnosis is None or hangs:
             return diagnosis
         if not diagnosis.is_proven or self._deaths_are_survived:
-            self._suspicions = 0
             return None
-        self._suspicions += 1
+        self._suspicions = suspicions + 1
         return diagnosis if self._suspicions >= _CONFIRMING_LOOKS else None
 
     def _recordings_of_peers(self, since: float) -> list[Recording]:

@@ -8,6 +8,7 @@ import shlex
 import socket
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -153,13 +154,11 @@ def _check_host(table: RankTable, rank: int, path: Path | None) -> None:
 
 def _seconds(variables: Mapping[str, str]) -> float:
     words = variables.get(SECONDS_VARIABLE) or str(SECONDS)
-    try:
+    with suppress(ValueError):
         seconds = float(words)
-    except ValueError:
-        seconds = -1.0
-    if not 0 < seconds < float("inf"):
-        raise ConfigurationError(f"{SECONDS_VARIABLE}={words!r} is not a time; give seconds above 0, or unset it")
-    return seconds
+        if 0 < seconds < float("inf"):
+            return seconds
+    raise ConfigurationError(f"{SECONDS_VARIABLE}={words!r} is not a time; give seconds above 0, or unset it")
 
 
 def _digest(size: int, table: RankTable | None, path: Path | None) -> str:

@@ -136,7 +136,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     moving = arguments.target_mp > 0
     if moving:
         folder = arguments.out / f"device{everyone.rank}"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
         os.environ["GROUP_INFO_FILE"] = str(folder / "group_info.pb")
     context.reset_auto_parallel_context()
     context.set_auto_parallel_context(

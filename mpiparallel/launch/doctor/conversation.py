@@ -16,6 +16,7 @@ from typing import Any
 from mpiparallel.launch.doctor.child import json_object
 
 _MOST_BYTES = 4_000_000
+_TAIL_BYTES = 65536
 _SECONDS_TO_STOP = 1.0
 
 
@@ -92,6 +93,7 @@ class Conversation:
         """Return the exit code, None if the child still runs, and what it has written to stderr last."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_SECONDS_TO_STOP)
-        text = os.pread(self._error, 65536, 0).decode(errors="replace")
+        end = os.fstat(self._error).st_size
+        text = os.pread(self._error, _TAIL_BYTES, max(0, end - _TAIL_BYTES)).decode(errors="replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         return self._process.returncode, lines[-1][:300] if lines else ""

@@ -69,7 +69,7 @@ def _home(machine: ExaminedMachine) -> Iterator[_Home]:
             yield _Home(machine, facts_of(machine), token, listener.getsockname()[1])
         finally:
             with suppress(OSError):
-                token.unlink(missing_ok=True)
+                token.unlink()
 
 
 def _visit(host: Host, home: _Home) -> Iterator[Finding]:

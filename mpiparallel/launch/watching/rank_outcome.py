@@ -80,7 +80,7 @@ class RankOutcome:
         return self if has_words else replace(self, failure=teller.failure, time=teller.time)
 
 
-def first_cause(outcomes: Sequence[RankOutcome], ended_at: float, survives_deaths: bool = False) -> RankOutcome | None:
+def first_cause(outcomes: Sequence[RankOutcome], ended_at: float, survives_deaths: bool) -> RankOutcome | None:
     """Return the rank that failed or died first, if one did before the launcher ended the job at ``ended_at``.
 
     If its error reports a problem of another rank, as an error that ranks agree on does, the cause is that other rank.
@@ -93,7 +93,7 @@ def first_cause(outcomes: Sequence[RankOutcome], ended_at: float, survives_death
     return next((outcome.blamed(first) for outcome in outcomes if outcome.rank == first.failure.origin), first)
 
 
-def _first(outcomes: Sequence[RankOutcome], ended_at: float, survives_deaths: bool = False) -> RankOutcome | None:
+def _first(outcomes: Sequence[RankOutcome], ended_at: float, survives_deaths: bool) -> RankOutcome | None:
     bad = sorted(
         (outcome for outcome in outcomes if (outcome.failure or outcome.has_died) and outcome.time <= ended_at),
         key=lambda outcome: outcome.time,

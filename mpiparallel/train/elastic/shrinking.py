@@ -201,10 +201,11 @@ class Shrinking:
 
     def _blank(self, command: ReshardCommand) -> Arrays:
         """Return arrays for what this rank is to hold, to be loaded."""
-        number = self._resharding.membership.number
-        rank = command.after.index(number) if number in command.after else 0
-        tensors = {key: command.tensors[name] for name, key in keys_after(command, number).items()}
-        return {key: np.zeros(one.target.local_shape(rank), one.spec.dtype) for key, one in tensors.items()}
+        number, blank = self._resharding.membership.number, {}
+        for name, key in keys_after(command, number).items():
+            one = command.tensors[name]
+            blank[key] = np.zeros(one.target.local_shape(command.after.index(number)), one.spec.dtype)
+        return blank
 
 
 def _stages_for(count: int) -> dict[str, int]:

@@ -81,15 +81,15 @@ def profiled(sharded: ShardedGraph, prices: Prices, layers: LayerNumbers) -> Lay
             if node.is_forward:
                 readers.setdefault(value, set()).add(layers.of(node.name))
     for value in kept_for_gradient(live_nodes(sharded.graph)):
-        layer = -1 if value.node is None else layers.of(value.node.name)
+        layer = layers.of("" if value.node is None else value.node.name)
         size = bytes_held(sharded.layouts[value], value.spec.dtype.itemsize)
         found["kept"][layer] += size
         found["bordering"][layer] += size if readers.get(value, set()) - {layer} else 0
     for name, value in sharded.graph.parameters.items():
-        size = bytes_held(sharded.stored[name], value.spec.dtype.itemsize)
-        found["held"][homes.get(name, -1)] += size
+        size, layer = bytes_held(sharded.stored[name], value.spec.dtype.itemsize), homes.get(name, -1)
+        found["held"][layer] += size
         if value.parameter is not None and value.parameter.requires_grad:
-            found["trained"][homes.get(name, -1)] += size
+            found["trained"][layer] += size
     return LayerProfile(**found)
 
 
@@ -127,6 +127,6 @@ class _Phases:
             updated = [one.node.inputs[index].name for index in one.node.operator.updates]
             home = next((self._homes[name] for name in updated if name in self._homes), None)
             return known, self._layers.of(self._owners.of_node(one.node)) if home is None else home
-        operator, _, phase = self._owners.of_value(one.node.inputs[0].name)
+        operator, _, phase = self._owners.of_value(one.node.operator.scope.rpartition("/")[0])
         told = "step" if phase in _ONCE else "backward" if phase == "backward" else "forward"
         return told, self._layers.of(operator)

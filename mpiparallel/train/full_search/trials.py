@@ -117,11 +117,17 @@ class Trials:
         return frozenset(node.name for node in nodes if node.is_forward)
 
     def floor(self, stages: int) -> float:
-        """Return seconds that no plan with so many stages goes below: all work dealt out evenly, at the best rates."""
+        """Return seconds that no plan with so many stages goes below: all work dealt out evenly, at the best rates.
+
+        Of stages whose micro-batches the network does not take there is no plan.
+        """
         machine, ranks = self._prices.machine, self._configuration.device_num
         if stages == 1:
             return least_seconds(self._piece(1), machine, ranks)
-        fewest = min(self._counts[stages])
+        try:
+            fewest, _ = self._ends(stages)
+        except ConfigurationError:
+            return inf
         return least_seconds_in_stages(self._piece(fewest), machine, ranks, stages, fewest)
 
     def nodes(self, plan: Plan) -> int:
@@ -265,10 +271,11 @@ class Trials:
 
     def _profile(self, plan: Plan) -> LayerProfile:
         """Return the profile of a plan: between those of the fewest and the most micro-batches, which are laid out."""
-        fewest, most = self._ends(plan)
-        found, count = self._laid_out(replace(plan, shards=False), fewest), plan.micro_batches
+        self._counts.setdefault(plan.stages, {plan.micro_batches})
+        (fewest, most), count = self._ends(plan.stages), plan.micro_batches
         if count > most:
             raise ConfigurationError(f"the network takes no {count} micro-batches")
+        found = self._laid_out(replace(plan, shards=False), fewest)
         if count > fewest:
             # All of it grows with the rows of a micro-batch, but for what does not depend on them.
             part = (1 / count - 1 / fewest) / (1 / most - 1 / fewest)
@@ -278,16 +285,22 @@ class Trials:
             found = found.changed(before, after)
         return found
 
-    def _ends(self, plan: Plan) -> tuple[int, int]:
-        """Return the fewest micro-batches with so many stages, and the most that the network can be taken in."""
-        counts = self._counts.setdefault(plan.stages, {plan.micro_batches})
-        while len(counts) > 1:
+    def _ends(self, stages: int) -> tuple[int, int]:
+        """Return the fewest micro-batches with so many stages, and the most that the network can be taken in.
+
+        Raises ConfigurationError where it can be taken in none of them.
+        """
+        counts = self._counts[stages]
+        while counts:
             try:
                 self._piece(max(counts))
-                break
             except MpiParallelError:
                 counts.remove(max(counts))
-        return min(counts), max(counts)
+            else:
+                return min(counts), max(counts)
+        # What is wrong with it as a whole it says itself.
+        self._piece(1)
+        raise ConfigurationError(f"the network takes no micro-batches for {stages} stages")
 
     def _laid_out(self, plan: Plan, count: int) -> LayerProfile:
         key = plan.stages, count, plan.shards

@@ -19,7 +19,7 @@ from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.compile.strategies import Strategies
-from mpiparallel.errors import ConfigurationError
+from mpiparallel.errors import ConfigurationError, LayoutError
 from mpiparallel.graph.graph import Graph
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.layout.device_matrix import DeviceMatrix
@@ -146,6 +146,33 @@ def test_a_parameter_starts_from_the_values_of_the_first_rank_where_these_are_br
 
     assert run_world(2, job, True) == [2.0, 2.0]
     assert run_world(2, job, False) == [2.0, 4.0]
+
+
+def test_a_rank_has_no_values_of_what_only_ranks_of_another_stage_use() -> None:
+    graph = graph_of(None)
+    parameter = graph.parameters["w"].parameter
+    assert parameter is not None
+    staged = StagedGraph((ShardedGraph(graph, TWO, stored={"w": WHOLE}), ShardedGraph(Graph(), DeviceMatrix((1,), 2))))
+    bind(staged, Graph(), ParallelConfiguration("semi_auto_parallel", device_num=3, rank=2, pipeline_stages=2), None)
+    assert parameter.is_elsewhere
+    with pytest.raises(LayoutError, match=r"is held by other ranks, 0 to 1, of another stage of the pipeline; read"):
+        parameter.asnumpy()
+
+
+def test_a_parameter_that_is_cut_starts_from_each_ranks_own_values_though_others_are_broadcast() -> None:
+    def job(communicator: Communicator) -> list[list[float]]:
+        network = nn.Dense(2, 2, weight_init=float(communicator.rank + 1), has_bias=False)
+        network.matmul.shard(((1, 1), (2, 1)))
+        configuration = ParallelConfiguration(
+            "semi_auto_parallel", device_num=2, rank=communicator.rank, parameter_broadcast=True, full_batch=True
+        )
+        x = np.ones((2, 2), np.float32)
+        sharded = network.sharded_graph(Tensor(x), configuration=configuration)
+        compiled = bind(StagedGraph((sharded,)), local_graph(sharded, communicator.rank), configuration, communicator)
+        return compiled.run([x])[0].tolist()
+
+    # The first of two columns is made by the first rank, whose weights are 1.
+    assert run_world(2, job) == [[[2.0, 4.0]] * 2] * 2
 
 
 def test_a_rank_is_in_the_stage_that_has_it_and_one_in_none_is_told_the_first() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mpiparallel.dataset as ds
+from mpiparallel.dataset.order_stages import RepeatStage
 from mpiparallel.dataset.random_key import RandomKey
 
 lengths = st.integers(1, 40)
@@ -119,6 +120,11 @@ def test_each_pass_of_repeat_is_shuffled_anew_and_differs_from_epoch_to_epoch() 
     dataset = numbers(30).repeat(2)
     passes = [tuple(values(dataset, epoch)[start : start + 30]) for epoch in range(2) for start in (0, 30)]
     assert len(set(passes)) == 4
+
+
+def test_each_row_of_each_pass_of_nested_repeats_has_random_numbers_of_its_own() -> None:
+    pipeline = RepeatStage(RepeatStage(numbers(64)._stage, 2), 3)
+    assert len({row.number for row in pipeline.rows(0, 0)}) == 64 * 2 * 3
 
 
 def test_the_order_is_the_same_on_every_machine() -> None:

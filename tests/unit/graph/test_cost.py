@@ -30,7 +30,7 @@ def spec(*shape: int) -> TensorSpec:
         (ops.BatchMatMul(), [spec(2, 8, 3), spec(2, 3, 5)], [spec(2, 8, 5)], Cost(480, 4 * 78, 320)),
         (ops.Add(), [spec(8, 5), spec(5)], [spec(8, 5)], Cost(40, 4 * 45, 160)),
         (ops.ReduceSum(), [spec(8, 5)], [spec()], Cost(40, 160, 4)),
-        (ops.Transpose(), [spec(8, 5)], [spec(5, 8)], Cost(0)),
+        (ops.Transpose(), [spec(8, 5)], [spec(5, 8)], Cost(0, 0, 0, 0, 0)),
         (
             ops.Conv2D(6, 3, pad_mode="same"),
             [spec(2, 4, 7, 7), spec(6, 4, 3, 3)],

@@ -228,7 +228,8 @@ def test_elements_are_not_overwritten_in_a_traced_network() -> None:
         x[0] = 1
         return x
 
-    with pytest.raises(TraceError, match="overwrites elements of a tensor while the network is traced"):
+    at = rf"^{__file__}:{overwritten.__code__.co_firstlineno + 1}: construct "
+    with pytest.raises(TraceError, match=rf"{at}overwrites elements of a tensor while the network is traced"):
         Applied(overwritten)(Tensor(X))
 
 

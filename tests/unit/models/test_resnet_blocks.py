@@ -37,6 +37,9 @@ def test_a_network_has_the_blocks_of_its_name(network: type[ResNet], blocks: tup
     made = network(num_classes=3)
     assert len([*made.stages]) == sum(blocks)
     assert made.dense.weight.shape == (3, 512 * (1 if network is resnet18 else 4))
+    widths = [kernels(block)[0][0] for block in made.stages]
+    assert widths == [width for width, count in zip((64, 128, 256, 512), blocks, strict=True) for _ in range(count)]
+    assert network().dense.bias.shape == ResNet((1,), widths=(2,)).dense.bias.shape == (10,)
     gammas = [one.asnumpy() for one in made.stages[0].trainable_params() if "gamma" in one.name]
     last = 1 if network is resnet18 else 2
     assert [bool(one.any()) for one in gammas[: last + 1]] == [True] * last + [False]

@@ -103,6 +103,7 @@ def test_parameters_know_their_places_and_are_filled_on_demand() -> None:
     network = nn.SequentialCell([nn.Dense(2, 2)])
     assert network.param_prefix == ""
     assert network[0].param_prefix == "0"
+    assert nn.SequentialCell([nn.Dense(2, 2, has_bias=False)])[0].param_prefix == "0"
     assert all(one.has_init for one in network.get_parameters())
     filled = network.init_parameters_data()
     assert list(filled) == list(filled.values()) == list(network.get_parameters())

@@ -60,6 +60,13 @@ def test_a_rule_that_is_told_nothing_has_the_scale_of_its_page(rule: Initializer
     assert bound > 5 * sigma or min(numbers.max(), -numbers.min()) > 0.99 * bound or isinstance(rule, Orthogonal)
 
 
+def test_the_variance_of_one_input_is_not_scaled_down() -> None:
+    for rule in (VarianceScaling(4.0, distribution="uniform"), VarianceScaling(4.0, "fan_out", "uniform")):
+        numbers = filled(rule, (1000, 1) if rule.mode == "fan_in" else (1, 1000))
+        assert abs(numbers.std() - 2.0) < 0.1
+        assert 0.99 < abs(numbers).max() / math.sqrt(12.0) <= 1
+
+
 def test_a_sparse_matrix_has_numbers_of_a_hundredth_where_nothing_is_said() -> None:
     numbers = filled(Sparse(0.5), (100, 100))
     assert abs(numbers[numbers != 0].std() - 0.01) < 0.001

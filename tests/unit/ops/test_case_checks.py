@@ -8,7 +8,7 @@ import pytest
 from mpiparallel import ops
 from mpiparallel.graph.equation import Equation
 from mpiparallel.parallel.legal_strategies import legal_strategies
-from mpiparallel.testing import case_strategies
+from mpiparallel.testing import case_strategies, check_strategies
 from mpiparallel.testing.case_program import CaseProgram, check_gradient_of
 from mpiparallel.testing.operator_case import OperatorCase
 
@@ -43,3 +43,12 @@ def test_an_operator_of_elements_is_tried_by_all_strategies_on_any_number_of_ran
     for ranks in (3, 4, 6):
         legal = legal_strategies(Equation.parse("a->a"), ranks)
         assert [*case_strategies.strategies_of(TANH, ranks)] == [*legal]
+
+
+def test_an_operator_is_tried_on_one_to_four_six_and_eight_ranks_where_nothing_else_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[int] = []
+    monkeypatch.setattr(case_strategies, "results_by_strategy", lambda case, ranks, most: tried.append(ranks) or ())
+    check_strategies(ops.Tanh(), TANH.inputs[0])
+    assert tried == [1, 2, 3, 4, 6, 8]

@@ -171,3 +171,14 @@ def test_the_output_of_a_function_is_what_is_said_of_it(shape: Any, dtype: Any) 
     found = ops.Custom(lambda x: x[1:], shape, dtype)(X)
     one = found[0] if isinstance(found, tuple) else found
     np.testing.assert_array_equal(one.asnumpy(), X[1:].astype(np.float32), strict=True)
+
+
+def test_the_output_of_a_function_is_like_its_first_input_where_nothing_is_said_of_it() -> None:
+    found = ops.Custom(lambda x, y: x + y)(X.astype(np.float32), np.ones(1))
+    np.testing.assert_array_equal(found.asnumpy(), (X + 1).astype(np.float32), strict=True)
+
+
+def test_a_function_or_method_of_several_names_is_called_by_the_first() -> None:
+    assert (ops.sub.__name__, ops.subtract.__name__, ops.floor_divide.__qualname__) == ("sub", "sub", "floor_div")
+    assert (Tensor.subtract.__name__, Tensor.multiply.__name__, Tensor.arctan2.__name__) == ("sub", "mul", "atan2")
+    assert {ops.absolute.__name__, ops.abs.__name__, Tensor.absolute.__name__, Tensor.abs.__name__} == {"abs"}

@@ -54,7 +54,7 @@ def _cupy(machine: ExaminedMachine, listed: int) -> Iterator[Finding]:
         if "too_old" in found:
             what, _, mend = found["too_old"].partition("; ")
             yield Finding("16 bits", "note", what, mend)
-        nccl = found.get("nccl", 0)
+        nccl = found["nccl"]
         yield Finding("NCCL", "ok" if nccl else "note", f"version {nccl}" if nccl else "CuPy has none")
         yield _cudnn(found, machine.variables.get(_ATTENTION, ""))
         yield _ways(machine.ranks, found.get("own", found["devices"]), nccl)

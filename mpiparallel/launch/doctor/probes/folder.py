@@ -42,7 +42,7 @@ def _write(scratch: Path) -> None:
     (scratch / "written").rename(scratch / "renamed")
     _say(seconds=time.monotonic() - start)
     stamp = (scratch / "renamed").stat().st_mtime
-    _say(skew=min(stamp - before, 0.0) if stamp < before else max(stamp - after, 0.0))
+    _say(skew=stamp - before if stamp < before else max(stamp - after, 0.0))
 
 
 def _lock(path: Path) -> None:

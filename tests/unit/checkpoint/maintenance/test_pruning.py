@@ -46,9 +46,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_newest_of_each_prefix_stay(folder: Path) -> None:
+def test_the_newest_of_each_prefix_stay_and_so_do_leftovers_unless_they_are_asked_for(folder: Path) -> None:
+    left = leave(folder / "rank_0" / ".partial-a", 5000)
     done = prune(folder, 2)
-    assert (done.removed, done.cleared) == (("net-1_1",), ())
+    assert (done.removed, done.cleared, done.spared) == (("net-1_1",), (), ())
+    assert left.exists()
     assert names(folder) == ["net-1_2", "net-1_3", "other-1_9"]
     assert len(list(folder.rglob("*.h5"))) == 6
 

@@ -11,7 +11,7 @@ import pytest
 from mpiparallel.checkpoint.stored_state import StoredState, StoredTensor
 from mpiparallel.checkpoint.strategy.merged_stages import StageParameters
 from mpiparallel.checkpoint.strategy.strategy_file import write_strategy
-from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem, StrategyRecord
+from mpiparallel.checkpoint.strategy.strategy_record import MERGED_STAGE, LayoutItem, StrategyRecord
 from mpiparallel.checkpoint.transform.checkpoints import transform_checkpoint_by_rank, transform_checkpoints
 from mpiparallel.checkpoint.transform.replica_comparison import portions
 from mpiparallel.checkpoint.transform.sliced_parameter import merge_slices
@@ -75,15 +75,21 @@ def test_a_parameter_of_one_pipeline_stage_is_on_its_ranks_alone() -> None:
     assert boxes == [{"v": rows[0]}, {"v": rows[1]}, {"w": rows[0]}, {"w": rows[1]}]
 
 
-@pytest.mark.parametrize(("ranks", "is_read"), [(1 << 20, True), (1 << 21, False)])
-def test_a_strategy_tells_of_up_to_a_mebi_of_ranks(ranks: int, is_read: bool, tmp_path: Path) -> None:
-    write_strategy(tmp_path / "s.ckpt", StrategyRecord({"w": LayoutItem((ranks,), ((0,),))}, {}))
-    if is_read:
-        assert strategy_stages(tmp_path / "s.ckpt")[-1].ranks == range(1 << 20)
-    else:
-        words = "s.ckpt: tells of 2097152 ranks, more than 1048576; it is damaged: write it again"
+def test_a_strategy_tells_of_up_to_a_mebi_of_ranks_in_all_its_stages(tmp_path: Path) -> None:
+    path, half = tmp_path / "s.ckpt", LayoutItem((1 << 19,), ((0,),))
+    write_strategy(path, StrategyRecord({"w": LayoutItem((1 << 20,), ((0,),))}, {}))
+    assert strategy_stages(path)[-1].ranks == range(1 << 20)
+    two_stages = {"0-w": half, "1-w": half}
+    write_strategy(path, StrategyRecord(two_stages, {}, MERGED_STAGE))
+    assert [stage.ranks for stage in strategy_stages(path)] == [range(1 << 19), range(1 << 19, 1 << 20)]
+    for ranks, record in [
+        (2_097_152, StrategyRecord({"w": LayoutItem((1 << 21,), ((0,),))}, {})),
+        (1_572_864, StrategyRecord({**two_stages, "2-w": half}, {}, MERGED_STAGE)),
+    ]:
+        write_strategy(path, record)
+        words = f"s.ckpt: tells of {ranks} ranks, more than 1048576; it is damaged: write it again"
         with pytest.raises(StrategyFileError, match=words):
-            strategy_stages(tmp_path / "s.ckpt")
+            strategy_stages(path)
 
 
 def test_what_is_missing_is_named_with_up_to_eight_ranks_and_why(tmp_path: Path) -> None:

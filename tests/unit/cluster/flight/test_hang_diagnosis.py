@@ -142,6 +142,26 @@ def test_a_stage_that_waits_for_another_is_named_with_micro_batch_and_action(ope
     assert diagnosis.sentence.startswith(wait)
 
 
+@pytest.mark.parametrize(
+    ("stage", "label", "peer", "told"),
+    [
+        (layout.NO_STAGE, "w", 1, "rank 0 waits in receive (w, all ranks) at a.py:1 for rank 1,"),
+        (2, "", 1, "rank 0 waits in receive (all ranks) at a.py:1 for rank 1,"),
+        (2, "w", None, "rank 0 waits in receive #1 (w, all ranks) at a.py:1 for rank 1,"),
+        (2, "w", 1, "stage 2 waits for w: rank 0 waits in receive at a.py:1 for rank 1,"),
+    ],
+)
+def test_a_stage_waits_for_messages_with_a_name_alone(stage: int, label: str, peer: int | None, told: str) -> None:
+    zero, one = Rank(0, 2), Rank(1, 2)
+    text = zero.recorder.text
+    zero.recorder.begin_action(stage, text("update"), 0)
+    call = zero.world, text("receive"), text(label), 4
+    zero.recorder.enter(*call) if peer is None else zero.recorder.enter_message(*call, peer)
+    diagnosis = diagnose([zero.at("a.py:1").recording, one.recording])
+    assert diagnosis is not None
+    assert diagnosis.sentence.startswith(told)
+
+
 def test_a_rank_whose_step_has_ended_is_in_no_stage() -> None:
     rank = Rank(0).does("begin_step")
     rank.recorder.begin_action(1, rank.recorder.text("update"), 0)

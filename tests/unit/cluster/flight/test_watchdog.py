@@ -60,6 +60,7 @@ def barked(
         watchdog.start()
         rang.wait(patience)
         watchdog.stop()
+        watchdog._thread.join(PATIENCE)
     return heard[0] if heard else None
 
 
@@ -125,6 +126,9 @@ def tells(
         pytest.param(1, 99.0, [3.0, 3.2, 3.4, 0.5, 3.6, 3.8, 4.0], 7, id="a clock that is set back begins anew"),
         pytest.param(64, 99.0, [3.2, 9.2, 9.4, 9.6], 4, id="64 files are read at each look"),
         pytest.param(65, 99.0, [3.2, 9.4, 9.8, 10.1, 10.4, 10.8], 6, id="65 are read every tenth second"),
+        pytest.param(
+            65, 99.0, [3.2, 10.1, 10.6, 15.1, 20.1], 5, id="what 65 have shown counts when they are read again"
+        ),
         pytest.param(65, 6.0, [3.2, 5.9, 6.1], 3, id="after the whole time they are read at once"),
     ],
 )
@@ -133,6 +137,41 @@ def test_a_peer_that_has_ended_is_told_once_it_is_sure(
 ) -> None:
     found = tells(monkeypatch, tmp_path, peers, seconds, waits)
     assert found == [None] * (looks - 1) + [(1,)]
+
+
+def test_a_call_that_was_started_long_ago_is_no_hang_where_the_rank_has_only_begun_to_wait_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    waiting, before = FlightRecorder(None, 0, 2), time.time()
+    FlightRecorder(paths(tmp_path)[1], 1, 2).change_state(layout.RUNNING)
+    group = waiting.group([0, 1])
+    started = waiting.enter(group, waiting.text("all_reduce"), 0, 0)
+    waiting.pause()
+    other = waiting.enter(group, waiting.text("barrier"), 0, 0)
+    watchdog = Watchdog(waiting, 6.0, print, 2, {1: paths(tmp_path)[1]})
+    assert watchdog._look() is None
+    waiting.leave(other)
+    waiting.wait(started)
+    monkeypatch.setattr(watching, "time", SimpleNamespace(time=lambda: before + 99))
+    assert watchdog._look() is None
+    diagnosis = watchdog._look()
+    assert diagnosis is not None
+    assert "waits in all_reduce" in diagnosis.sentence
+
+
+def test_a_watchdog_that_is_stopped_while_it_looks_leaves_no_stacks_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    faults = SimpleNamespace(
+        dump_traceback_later=lambda *_, **__: asked.append("later"),
+        cancel_dump_traceback_later=lambda: asked.append("never"),
+    )
+    watchdog = Watchdog(FlightRecorder(None, 0, 1), 6.0, print, 2)
+    monkeypatch.setattr(watching, "faulthandler", faults)
+    monkeypatch.setattr(watching, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(watching, "place_of_main_thread", lambda: watchdog.stop() or "")
+    watchdog.start()
+    watchdog._thread.join(PATIENCE)
+    assert asked == ["never", "later", "never"]
 
 
 @pytest.mark.parametrize("words", ["soon", "-1", "nan", "inf"])

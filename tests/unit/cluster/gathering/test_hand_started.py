@@ -39,9 +39,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         {"RANK_TABLE_FILE": "one.json"},
         {**RANK, "OMPI_COMM_WORLD_RANK": "1"},
         {**RANK, "PMI_RANK": "1"},
+        {**RANK, "PMI_SIZE": "2"},
         {**RANK, "PMIX_RANK": "1"},
         {"RANK_TABLE_FILE": "broken.json", "PMI_RANK": "1"},
         {"MS_WORKER_NUM": "1"},
+        {"MS_WORKER_NUM": "many"},
     ],
     ids=str,
 )
@@ -82,8 +84,12 @@ def test_a_rank_of_a_launcher_and_a_rank_alone_are_not_of_a_shell(variables: dic
             "mpiparallel run -n 4 train.py --epochs 3",
         ),
         ({"MS_ROLE": "MS_SCHED"}, ConfigurationError, "mpiparallel run -n 8 train.py"),
+        ({"MS_WORKER_NUM": "2"}, ConfigurationError, "mpiparallel run -n 2 train.py"),
         ({**RANK, "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2"}, ConfigurationError, "srun --mpi=pmix"),
-        ({**RANK, "HCCL_CONNECT_TIMEOUT": "soon"}, ConfigurationError, "HCCL_CONNECT_TIMEOUT='soon' is not a time"),
+        *(
+            ({**RANK, "HCCL_CONNECT_TIMEOUT": time}, ConfigurationError, f"HCCL_CONNECT_TIMEOUT='{time}' is not a time")
+            for time in ("soon", "0", "-0.5", "inf", "nan")
+        ),
     ],
 )
 @pytest.mark.usefixtures("folder")
@@ -105,7 +111,13 @@ def test_the_table_says_how_many_ranks_there_are_and_which_are_here() -> None:
     found = started(RANK_ID="1", RANK_TABLE_FILE="hosts.json")
     assert (found.rank, found.size, found.here, found.is_local) == (1, 4, (0, 1), False)
     assert started(RANK_ID="1", RANK_TABLE_FILE="two.json").here == (0, 1)
-    assert started(RANK_ID="1", RANK_TABLE_FILE="two.json", HCCL_CONNECT_TIMEOUT="7").seconds == 7
+    for words, seconds in (("7", 7), ("0.5", 0.5), ("", 120)):
+        assert started(RANK_ID="1", RANK_TABLE_FILE="two.json", HCCL_CONNECT_TIMEOUT=words).seconds == seconds
+
+
+def test_a_step_of_srun_with_one_process_and_an_allocation_alone_are_left_to_the_shell() -> None:
+    assert started(**RANK, SLURM_STEP_ID="0", SLURM_STEP_NUM_TASKS="1").size == 2
+    assert started(**RANK, SLURM_STEP_NUM_TASKS="2").size == 2
 
 
 def test_a_job_has_one_digest_and_another_job_another(folder: Path) -> None:

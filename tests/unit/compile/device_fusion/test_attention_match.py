@@ -72,6 +72,10 @@ def matched(make: Callable[[Attending, Value], Value]) -> tuple[Attending, Atten
         (lambda graph, scores: graph.add(ops.Mul(), scores, graph.number(0.0)), None),
         (lambda graph, scores: graph.add(ops.Mul(), scores, scores), None),
         (lambda graph, scores: graph.add(ops.Mul(), scores, graph.add_input("factor", TensorSpec((), FLOAT))), None),
+        (
+            lambda graph, scores: graph.add(ops.Mul(), scores, graph.add_constant(np.full((5, 5), 0.5, np.float32))),
+            None,
+        ),
         (lambda graph, scores: graph.add(ops.Sqrt(), scores), None),
         (lambda graph, scores: graph.add(ops.Sub(), scores, graph.number(1.0)), None),
     ],

@@ -240,6 +240,15 @@ def test_sums_are_apart_from_a_product_where_what_they_read_is_overwritten_betwe
     assert ("MatMul+ReduceSum" in found) is not changes
 
 
+def test_sums_come_with_a_product_of_what_was_overwritten_before_both_and_not_with_one_of_three_dims() -> None:
+    graph = Products()
+    graph.update(Overwrite(), graph.w, graph.y)
+    assert names(graph, graph.product(), graph.sums(graph.w)) == ["Overwrite", "MatMul+ReduceSum"]
+    graph = Products()
+    product = graph.add(ops.MatMul(), graph.given("batches", 2, 16, 16), graph.w, shape=(2, 16, 16))
+    assert names(graph, product, graph.sums(graph.w)) == ["MatMul", "ReduceSum"]
+
+
 @pytest.mark.parametrize("notes", [{"micro_batch": 1}, {"action": Action(Kind.FORWARD, 0, 0)}])
 def test_sums_and_additions_of_other_actions_stay_apart(notes: dict[str, Any]) -> None:
     graph = Products()

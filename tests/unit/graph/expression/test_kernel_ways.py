@@ -268,6 +268,9 @@ def test_of_no_elements_sums_are_0() -> None:
         (lambda x: [(x - of("log", total(of("exp", x), 1))).astype(np.float32)], 1, 0, 2),
         (lambda x: normalized(x * 3.0, 1.0, 1), 0, 0, 3),
         (lambda x: [mean(x, 1) * 2.0], 0, 0, 1),
+        # Its sums over rows are added up in a loop of their own; those of what costs little are not.
+        (lambda x: [total(of("exp", x), 0), x * 2.0], 1, 1, 2),
+        (lambda x: [total(x * x, 0), x * 2.0], 0, 0, 1),
     ],
 )
 def test_what_is_costly_is_computed_once_and_kept_in_the_row_of_an_output_where_one_is_free(

@@ -39,6 +39,10 @@ def test_ranks_fill_one_line_after_the_other_within_their_box(ranks: int) -> Non
 def test_ranks_for_which_there_is_no_room_are_told_by_an_ellipsis() -> None:
     lines, width = lines_of_ranks(1000)
     assert lines[-1] == ["…"]
+    everyone = tuple(range(1000))
+    whole = HeldSlice((0, 0), (0, 0), (64, 64), everyone, everyone, ())
+    tensor = HeldTensor("w", "float32", 4, (64, 64), (1, 1), "whole", (whole,))
+    assert "line-through" not in picture("saved", [tensor], 1000, {})
     assert lines[0][:2] == ["0", "1"]
     assert all(len(" ".join(line)) * CHARACTER <= width for line in lines)
 

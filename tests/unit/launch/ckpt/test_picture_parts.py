@@ -102,6 +102,7 @@ def test_of_many_dims_the_first_two_that_are_cut_are_drawn(cuts: tuple[int, ...]
     parts, _, texts = drawn([tensor((6, 6, 6), cuts)], 12)
     assert len(parts) == shown
     assert sum(f"+{behind}" in text for text in texts) == (shown if behind else 0)
+    assert "line-through" not in picture("saved", [tensor((6, 6, 6), cuts)], 12, {})
     places = {(part.x, part.y) for part in parts}
     assert len(places) == shown
 

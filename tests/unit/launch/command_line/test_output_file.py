@@ -13,15 +13,29 @@ from mpiparallel.launch.command_line.output_file import EXECUTABLE, output_file,
 from mpiparallel.launch.command_line.unusable_path import unusable
 
 
-@pytest.mark.parametrize(("mode", "wanted"), [(None, 0o640), (0o600, 0o600), (EXECUTABLE, 0o750)])
-def test_a_file_may_be_used_as_is_said_less_the_umask(tmp_path: Path, mode: int | None, wanted: int) -> None:
-    before = os.umask(0o027)
+@pytest.mark.parametrize(
+    ("mode", "umask", "wanted"),
+    [
+        (None, 0o027, 0o640),
+        (None, 0, 0o666),
+        (0o600, 0o027, 0o600),
+        (EXECUTABLE, 0o027, 0o750),
+        (EXECUTABLE, 0, 0o777),
+    ],
+)
+def test_a_file_may_be_used_as_is_said_less_the_umask(
+    tmp_path: Path, mode: int | None, umask: int, wanted: int
+) -> None:
+    given = [] if mode is None else [mode]
+    before = os.umask(umask)
     try:
-        write_output("--out", tmp_path / "made", b"text", *([] if mode is None else [mode]))
+        write_output("--out", tmp_path / "made", b"text", *given)
+        with output_file("--out", tmp_path / "other", *given) as descriptor:
+            os.write(descriptor, b"text")
     finally:
         os.umask(before)
-    assert (tmp_path / "made").read_bytes() == b"text"
-    assert (tmp_path / "made").stat().st_mode & 0o777 == wanted
+    for path in (tmp_path / "made", tmp_path / "other"):
+        assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"text", wanted)
 
 
 def test_a_file_is_replaced_when_the_body_has_ended_well_and_only_then(tmp_path: Path) -> None:

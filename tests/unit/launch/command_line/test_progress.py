@@ -13,7 +13,12 @@ from mpiparallel.launch.command_line.progress import progress_bar
 
 
 class Terminal(io.StringIO):
-    """A terminal that remembers all that it was sent."""
+    """A terminal that remembers all that it was sent, and shows what was flushed."""
+
+    shown = ""
+
+    def flush(self) -> None:
+        self.shown = self.getvalue()
 
     def isatty(self) -> bool:
         return True
@@ -50,12 +55,13 @@ def test_a_shorter_line_covers_the_one_before_and_the_last_is_taken_away(
     terminal = watched(monkeypatch)
     with progress_bar("reading", words_of) as told:
         assert told is not None
-        assert terminal.getvalue() == "\rreading ..."
+        assert terminal.shown == "\rreading ..."
         told(250, 1000)
+        assert terminal.shown == "\rreading ...\rreading  25% of a thousand"
         clock.append(101.0)
         told(10, 10)
     first, second = "reading  25% of a thousand", "reading 100% of ten"
-    assert terminal.getvalue().split("\r")[1:] == [
+    assert terminal.shown.split("\r")[1:] == [
         "reading ...",
         first,
         second + " " * (len(first) - len(second)),
@@ -77,12 +83,13 @@ def test_a_line_is_drawn_ten_times_a_second_at_most(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("_no_rich", "clock")
-def test_nothing_of_nothing_is_no_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = watched(monkeypatch)
-    with progress_bar("reading") as told:
-        assert told is not None
-        told(0, 0)
-    assert "\rreading   0% of 0 B\r" in terminal.getvalue()
+def test_nothing_of_nothing_is_no_part_and_one_of_one_is_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    for total, line in ((0, "reading   0% of 0 B"), (1, "reading 100% of 1 B")):
+        terminal = watched(monkeypatch)
+        with progress_bar("reading") as told:
+            assert told is not None
+            told(total, total)
+        assert f"\r{line}\r" in terminal.getvalue()
 
 
 @pytest.mark.usefixtures("_no_rich", "clock")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -55,6 +56,13 @@ def test_both_ends_are_seen_to_be_of_this_user_and_nothing_is_left(temporary: Pa
     with pytest.raises(FileNotFoundError):
         connect_privately(str(private.folder), LIMIT)
     assert list(temporary.iterdir()) == []
+
+
+def test_a_folder_that_somebody_has_removed_is_closed_all_the_same(temporary: Path) -> None:
+    private = PrivateSocket()
+    shutil.rmtree(private.folder)
+    private.close()
+    assert private.listener.fileno() < 0
 
 
 def test_folder_for_temporary_files_with_a_long_name_serves_too(

@@ -17,7 +17,7 @@ from mpiparallel.launch.control.control_client import ControlClient
 from mpiparallel.launch.control.control_server import ControlServer
 from mpiparallel.launch.control.message import encode, encode_sealed
 from mpiparallel.launch.control.rank_registry import RankRegistry
-from tests.conformance.trainings.scripted_rank import LIMIT, ScriptedRank, called, until
+from tests.conformance.trainings.scripted_rank import LIMIT, ScriptedRank, called, connect, until
 
 TOKEN = "5ec4e7" * 10
 NONCE = "0123456789abcdef" * 2
@@ -221,6 +221,34 @@ def test_host_and_process_that_cannot_be_are_not_noted(
 ) -> None:
     with called(server, **fields):
         assert (registry.entries[1].host, registry.entries[1].pid) == (host, pid)
+
+
+def test_of_65_strangers_the_oldest_is_hung_up_on(registry: RankRegistry) -> None:
+    def is_gone(stream: socket.socket) -> bool:
+        stream.setblocking(False)
+        try:
+            return not stream.recv(1)
+        except BlockingIOError:
+            return False
+
+    with ControlServer(registry, spans_hosts=False) as server:
+        crowd = [connect(server) for _ in range(65)]
+        until(server, lambda: is_gone(crowd[0]))
+        server.listen(0.0)
+        assert [is_gone(one) for one in crowd] == [True, *[False] * 64]
+        for one in crowd:
+            one.close()
+
+
+def test_signals_are_told_in_the_order_in_which_they_came(server: ControlServer) -> None:
+    with called(server) as talker:
+        for number in (signal.SIGUSR2, signal.SIGUSR1):
+            server.pass_signal(number)
+        heard = b""
+        while heard.count(b"\n") < 2:
+            heard += talker.heard()
+        told = [json.loads(talker.launcher.opened(line)) for line in heard.splitlines()]
+    assert [one["number"] for one in told] == [signal.SIGUSR2, signal.SIGUSR1]
 
 
 def test_crowd_that_keeps_coming_keeps_no_rank_out(server: ControlServer) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import struct
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -29,8 +30,8 @@ LOSSES = [8.0 - 0.1 * step for step in range(30)]
 
 
 def phase(ranks: int, first_step: int, losses: list[float], **cut: Any) -> dict[str, Any]:
-    default = {"data_parallel": 1, "model_parallel": ranks, "optimizer_parallel": False}
-    return {"ranks": ranks, "first_step": first_step, "losses": losses, "seconds_per_step": 0.0125} | default | cut
+    default = {"data_parallel": 1, "model_parallel": ranks, "optimizer_parallel": False, "seconds_per_step": 0.0125}
+    return {"ranks": ranks, "first_step": first_step, "losses": losses} | default | cut
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def report(tmp_path: Path) -> DemoReport:
     moving = {
         "phases": [
             phase(4, 1, LOSSES[:18], data_parallel=2, model_parallel=2, optimizer_parallel=True),
-            phase(2, 19, LOSSES[18:]),
+            phase(2, 19, LOSSES[18:], seconds_per_step=1.5),
         ],
         "bytes_moved": 3_500_000,
         "bytes_kept": 12_000_000,
@@ -72,7 +73,7 @@ def test_table_tells_phases_losses_and_bytes(report: DemoReport) -> None:
         "------------  -----  ---------------  -----  --------------------  -------",
         "one rank          1  -                1-30   8.000000 -> 5.100000     12.5",
         "4 ranks           4  dp2 x mp2 + opt  1-18   8.000000 -> 6.300000     12.5",
-        "then 2 ranks      2  dp1 x mp2        19-30  6.200000 -> 5.100000     12.5",
+        "then 2 ranks      2  dp1 x mp2        19-30  6.200000 -> 5.100000   1500.0",
         "",
         "relative difference of losses  largest  promised",
         "-----------------------------  -------  --------  --",
@@ -111,6 +112,7 @@ def test_losses_farther_apart_than_promised_end_with_code_1(
     changed = replace(with_difference(report, step, difference), dtype=dtype)
     assert verdict(changed) == code
     assert ("EXCEEDED" in str(changed)) == bool(code)
+    assert math.isfinite(difference) or "steps 1-30                         inf     1e-03  EXCEEDED\n" in str(changed)
     assert ("more than the" in capsys.readouterr().err) == bool(code)
 
 
@@ -192,7 +194,10 @@ def test_picture_is_drawn_in_both_formats(report: DemoReport, tmp_path: Path) ->
     paths = [tmp_path / "demo.svg", tmp_path / "demo.png"]
     draw(report, paths)
     assert "<svg" in paths[0].read_text(encoding="utf-8")
-    assert paths[1].read_bytes().startswith(b"\x89PNG")
+    image = paths[1].read_bytes()
+    assert image.startswith(b"\x89PNG")
+    # 13 by 7.2 inches of 110 pixels.
+    assert struct.unpack(">II", image[16:24]) == (1430, 792)
     again = tmp_path / "again.svg"
     draw(report, [again])
     assert again.read_bytes() == paths[0].read_bytes()

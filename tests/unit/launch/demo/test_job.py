@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import threading
@@ -37,6 +38,7 @@ SIZES = {
     "dtype": "float64",
 }
 CUTS = {"dp": 2, "mp": 2, "target_dp": 1, "target_mp": 2}
+OTHER_CUTS = {"dp": 2, "mp": 2, "target_dp": 2, "target_mp": 1}
 TEXT = "".join(f"word {one} and {two}\tmot {one} et {two}\n" for one in "abcd" for two in "efg")
 
 
@@ -71,8 +73,8 @@ def options(**given: object) -> list[str]:
     return [f"--{name}={value}" for name, value in given.items()]
 
 
-def reports(folder: Path, ranks: int, **cuts: int) -> list[dict[str, Any]]:
-    words = options(out=folder, file_path=folder / "text", **SIZES, **cuts)
+def reports(folder: Path, ranks: int, **changes: int) -> list[dict[str, Any]]:
+    words = options(out=folder, file_path=folder / "text", **SIZES | changes)
 
     def program(communicator: Communicator) -> dict[str, Any]:
         return job.run(job.make_parser().parse_args(words))
@@ -109,6 +111,8 @@ def test_four_ranks_save_move_to_two_and_go_on_with_the_losses_of_one_rank(
         [],
         f"12 English-French pairs of {tmp_path}/text: 3 batches an epoch",
     )
+    # The launcher has put logs there.
+    (tmp_path / "device1").mkdir()
     moving, second, *waiting = reports(tmp_path, 4, **CUTS)
     said = [line for line in capsys.readouterr().out.splitlines() if not line.startswith("epoch")]
     assert said[1] == f"saved 4 shards in {tmp_path}/checkpoints"
@@ -140,6 +144,12 @@ def test_four_ranks_save_move_to_two_and_go_on_with_the_losses_of_one_rank(
     check_files(tmp_path, variables)
 
 
+def test_two_ranks_cut_the_optimizer_too(tmp_path: Path, variables: Variables) -> None:
+    for report in reports(tmp_path, 2, dp=2, steps=1, more_steps=1):
+        (phase,) = report["phases"]
+        assert (phase["ranks"], phase["optimizer_parallel"], len(phase["losses"])) == (2, True, 2)
+
+
 @pytest.mark.parametrize(
     ("moments", "seconds"), [([], 0.0), ([5.0], 0.0), ([5.0, 7.0], 2.0), ([1.0, 3.0, 4.0, 10.0], 3.0)]
 )
@@ -159,6 +169,17 @@ def test_the_first_step_counts_for_nothing_in_the_time_of_a_step(
     assert recorder.seconds_per_step == seconds
     assert recorder.losses == list(range(1, len(moments) + 1))
     assert stopped == list(range(3, len(moments) + 1))
+
+
+def test_what_is_said_stands_before_what_the_ranks_print_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    def by_first_rank(words: str) -> None:
+        run_world(1, lambda communicator: job._say(words))
+
+    for say in (by_first_rank, command._say):
+        printed = io.BytesIO()
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed))
+        say("words")
+        assert printed.getvalue() == b"words\n"
 
 
 def made_up(ranks: int) -> dict[str, Any]:
@@ -208,7 +229,7 @@ def jobs(variables: Variables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def demo(*words: str) -> int:
-    return main(["demo", "--dir", "found", *options(file_path="text", **SIZES, **CUTS), *words])
+    return main(["demo", "--dir", "found", *options(file_path="text", **SIZES, **OTHER_CUTS), *words])
 
 
 def test_the_demo_compares_both_jobs_and_tells_where_all_is(
@@ -227,7 +248,7 @@ def test_the_demo_compares_both_jobs_and_tells_where_all_is(
         "[1/3] 1 rank: the same program, uncut, 5 steps",
     ]
     second = lines.index("[2/3] 4 ranks, dp2 x mp2 and parallel optimizer: 3 steps, save shards,")
-    assert lines[second + 1] == "      move the state live to 2 ranks, dp1 x mp2: 2 more steps"
+    assert lines[second + 1] == "      move the state live to 2 ranks, dp2 x mp1: 2 more steps"
     third = lines.index("[3/3] compare")
     tables = str(DemoReport.load("float64", Path("found/1_rank/report.json"), Path("found/4_ranks/report.json")))
     assert lines[third:] == [
@@ -249,7 +270,7 @@ def test_the_demo_compares_both_jobs_and_tells_where_all_is(
     ]
     assert not list(Path("found").glob("demo.*"))
     assert [ranks for ranks, _, _ in jobs.started] == [1, 4]
-    for (_, words, environment), cuts in zip(jobs.started, ({}, CUTS), strict=True):
+    for (_, words, environment), cuts in zip(jobs.started, ({}, OTHER_CUTS), strict=True):
         assert set(options(**SIZES, **cuts)) <= set(words)
         assert any(word.startswith("--dp") for word in words) == bool(cuts)
         assert environment["OPENBLAS_NUM_THREADS"] == "1"

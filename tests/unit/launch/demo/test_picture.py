@@ -15,7 +15,7 @@ from mpiparallel.launch.demo.arguments import add_size_arguments
 from mpiparallel.launch.demo.picture import can_draw, draw
 from mpiparallel.launch.demo.report import DemoReport, LossComparison, ParameterSlices, Phase
 
-LOSSES = [8.0 - 0.1 * step for step in range(30)]
+LOSSES = [8.0 - 0.1 * step for step in range(31)]
 NEEDS_MATPLOTLIB = pytest.mark.skipif(not can_draw(), reason="needs matplotlib")
 Corners = Sequence[tuple[tuple[int, ...], tuple[int, ...]]]
 
@@ -23,12 +23,12 @@ Corners = Sequence[tuple[tuple[int, ...], tuple[int, ...]]]
 def report(
     alone: Sequence[float] = LOSSES, slices: Sequence[ParameterSlices] = (), dtype: str = "float32"
 ) -> DemoReport:
-    """A training of 18 steps on four ranks and 12 on two, beside one on one rank."""
+    """A training of 17 steps on four ranks and 14 on two, beside one on one rank."""
     return DemoReport(
         dtype,
         Phase(1, 1, 1, False, 1, alone, 0.1),
-        Phase(4, 2, 2, True, 1, LOSSES[:18], 0.2),
-        Phase(2, 1, 2, False, 19, LOSSES[18:], 0.3),
+        Phase(4, 2, 2, True, 1, LOSSES[:17], 0.2),
+        Phase(2, 1, 2, False, 18, LOSSES[17:], 0.3),
         3_500_000,
         12_000_000,
         0.25,
@@ -49,17 +49,19 @@ def figure(made: DemoReport, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_curves_are_the_losses_of_each_step_and_the_move_lies_between_two(monkeypatch: pytest.MonkeyPatch) -> None:
     curves = figure(report(), monkeypatch).axes[0]
     alone, before, after, move = curves.lines
-    assert list(alone.get_xdata()) == list(range(1, 31))
+    assert list(alone.get_xdata()) == list(range(1, 32))
     assert list(alone.get_ydata()) == LOSSES
-    assert (list(before.get_xdata()), list(before.get_ydata())) == (list(range(1, 19)), LOSSES[:18])
-    assert (list(after.get_xdata()), list(after.get_ydata())) == (list(range(19, 31)), LOSSES[18:])
-    assert list(move.get_xdata()) == [18.5, 18.5]
+    assert (list(before.get_xdata()), list(before.get_ydata())) == (list(range(1, 18)), LOSSES[:17])
+    assert (list(after.get_xdata()), list(after.get_ydata())) == (list(range(18, 32)), LOSSES[17:])
+    assert list(move.get_xdata()) == [17.5, 17.5]
     labels = [one.get_text() for one in curves.get_legend().get_texts()]
     assert labels == ["1 rank", "4 ranks, dp2 x mp2 + opt", "2 ranks, dp1 x mp2"]
     (told,) = curves.texts
     assert told.get_text() == "4 → 2 ranks, live\n3.5 MB moved in 0.25 s"
-    assert told.xy[0] == 18.5
+    assert told.xy[0] == 17.5
     assert curves.get_ylabel() == "loss"
+    assert alone.get_linewidth() > before.get_linewidth() == after.get_linewidth()
+    assert not curves.get_legend().get_frame_on()
 
 
 @NEEDS_MATPLOTLIB
@@ -71,7 +73,7 @@ def test_dots_are_relative_differences_below_what_is_promised_of_the_first_steps
     alone[25] *= 1.0 - 1e-5
     axes = figure(report(alone), monkeypatch).axes[1]
     dots, first, then, move = axes.lines
-    assert list(dots.get_xdata()) == list(range(1, 31))
+    assert list(dots.get_xdata()) == list(range(1, 32))
     found = list(dots.get_ydata())
     assert found[3] == pytest.approx(1e-6, rel=1e-4)
     assert found[25] == pytest.approx(1e-5, rel=1e-4)
@@ -80,13 +82,14 @@ def test_dots_are_relative_differences_below_what_is_promised_of_the_first_steps
     assert axes.get_ylim()[1] == pytest.approx(60e-3)
     assert [(list(one.get_xdata()), list(one.get_ydata())) for one in (first, then)] == [
         ([1, 20], [2e-5, 2e-5]),
-        ([20, 30], [1e-3, 1e-3]),
+        ([20, 31], [1e-3, 1e-3]),
     ]
-    assert list(move.get_xdata()) == [18.5, 18.5]
-    assert axes.get_xlim() == (0, 31)
+    assert list(move.get_xdata()) == [17.5, 17.5]
+    assert axes.get_xlim() == axes.figure.axes[0].get_xlim() == (0, 32)
+    assert {side for side, spine in axes.spines.items() if spine.get_visible()} == {"left", "bottom"}
     assert axes.get_yscale() == "log"
     (promised,) = axes.texts
-    assert promised.get_position() == (30, 1e-3)
+    assert promised.get_position() == (31, 1e-3)
 
 
 @NEEDS_MATPLOTLIB
@@ -160,7 +163,7 @@ def test_the_first_twenty_losses_are_held_to_a_promise_of_their_own(count: int) 
     short = replace(
         made,
         alone=replace(made.alone, losses=LOSSES[:count]),
-        after=replace(made.after, losses=LOSSES[18:count]),
+        after=replace(made.after, losses=LOSSES[17:count]),
     )
     assert [(one.last_step, one.limit) for one in short.checks] == [(min(count, 20), 2e-5), (count, 1e-3)][
         : 1 + (count > 20)
@@ -172,5 +175,5 @@ def test_what_is_no_number_is_apart_without_end() -> None:
     apart = report([math.nan, *LOSSES[1:]])
     assert apart.differences[0] == math.inf
     assert [one.holds for one in apart.checks] == [False, False]
-    assert apart.differences[1:] == [0.0] * 29
+    assert apart.differences[1:] == [0.0] * 30
     assert LossComparison(20, 2e-5, 2e-5).holds

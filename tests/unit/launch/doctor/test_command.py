@@ -68,9 +68,11 @@ def test_ranks_of_this_host_are_its_devices_in_the_rank_table(seen: list[Examine
 def test_ranks_are_the_cores_and_checkpoints_lie_in_the_logs_where_nothing_is_said(
     seen: list[ExaminedMachine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 3, 5})
+    monkeypatch.setattr(os, "sched_getaffinity", {0: {0, 3, 5}}.__getitem__)
     assert main(["doctor"]) == 0
     assert (seen[0].ranks, seen[0].checkpoint_dir) == (3, seen[0].log_dir)
+    # Both are of this process, which has number 0 there.
+    assert seen[0].cores == {0, 3, 5}
 
 
 def test_faulty_hostfile_is_refused(

@@ -58,7 +58,13 @@ def test_much_before_the_greeting_is_passed_over() -> None:
 
 @pytest.mark.parametrize(
     ("shell", "said"),
-    [("echo a >&2; echo '  b  ' >&2; echo >&2", "b"), ("printf '%0400d' 0 >&2", "0" * 300), ("echo out", "")],
+    [
+        ("echo a >&2; echo '  b  ' >&2; echo >&2", "b"),
+        ("echo b >&2", "b"),
+        ("printf '%0400d' 0 >&2", "0" * 300),
+        ("head -c 100000 /dev/zero >&2; echo >&2; echo b >&2", "b"),
+        ("echo out", ""),
+    ],
 )
 def test_the_last_line_of_stderr_tells_why_there_is_no_answer(shell: str, said: str) -> None:
     with talk(f"{shell}; exit 3") as there:

@@ -71,6 +71,17 @@ def test_checks_that_measure_run_after_all_others(faked: FakedMachine) -> None:
     assert order[-1] == "alone"
 
 
+def test_a_check_that_never_ends_does_not_keep_the_program(faked: FakedMachine) -> None:
+    daemons: list[bool] = []
+
+    def find(machine: ExaminedMachine) -> Iterator[Finding]:
+        daemons.append(threading.current_thread().daemon)
+        yield from ()
+
+    examine(faked(), (Check("a", "A", find), Check("b", "B", find, alone=True)))
+    assert daemons == [True, True]
+
+
 def test_no_more_threads_cost_no_answer(faked: FakedMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -93,8 +104,10 @@ def test_children_do_not_take_themselves_for_ranks_of_a_job_around(faked: FakedM
     assert not around.keys() & seen.keys()
 
 
-def test_names_of_checks_differ() -> None:
+def test_names_of_checks_differ_and_other_hosts_start_no_ranks_and_have_no_user_shell_or_slurm() -> None:
     assert len({check.name for check in CHECKS}) == len(CHECKS)
+    assert {check.name for check in CHECKS if check.here_only} == {"start", "root", "slurm", "threads"}
+    assert [check.name for check in CHECKS if check.alone] == ["start"]
 
 
 def test_child_that_blocks_is_ended_with_its_own_children() -> None:

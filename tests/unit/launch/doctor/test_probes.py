@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import importlib
 import importlib.metadata
 import io
 import json
@@ -24,7 +25,7 @@ import pytest
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.launch.doctor import host_facts
 from mpiparallel.launch.doctor.host_facts import facts_of
-from mpiparallel.launch.doctor.probes import folder, gpu, host_name, libraries, mpi_library, two_ranks
+from mpiparallel.launch.doctor.probes import cuda_aware, folder, gpu, host_name, libraries, mpi_library, two_ranks
 from mpiparallel.version import VERSION
 from tests.unit.launch.doctor.faked_machine import OPENMPI, FakedMachine, cpuinfo
 
@@ -71,11 +72,37 @@ def test_a_lock_works_only_where_a_second_one_is_refused(
     assert not list(tmp_path.iterdir())
 
 
-def test_what_a_probe_of_a_folder_says_is_out_before_its_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_probe_says_is_out_before_its_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
     printed = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed))
-    folder._say(seconds=0.5)
-    assert printed.getvalue() == b'{"seconds": 0.5}\n'
+    library = SimpleNamespace(MPIX_Query_cuda_support=lambda: 1)
+
+    def step(*words: object) -> Any:
+        seen.append(printed.getvalue().decode())
+        return library if words == ("/libmpi.so",) else []
+
+    mpi = SimpleNamespace(Init=step, Finalize=step)
+    monkeypatch.setitem(sys.modules, "mpi4py", SimpleNamespace(rc=SimpleNamespace()))
+    monkeypatch.setitem(sys.modules, "mpi4py.MPI", mpi)
+    monkeypatch.setattr(socket, "gethostname", lambda: "node1")
+    monkeypatch.setattr(socket, "getaddrinfo", step)
+    monkeypatch.setattr(ctypes, "CDLL", step)
+    monkeypatch.setattr(Path, "read_text", lambda path, **_: "7f00-7f01 r--p 0 08:01 5  /libmpi.so\n")
+    monkeypatch.setattr(sys, "argv", ["probe", "gpu"])
+    file, takes = '{"file": "/libmpi.so"}\n', '{"takes_gpu_memory": true}\n'
+    said: list[tuple[Callable[[], None], list[str]]] = [
+        (lambda: step(folder._say(seconds=0.5)), ['{"seconds": 0.5}\n']),
+        (lambda: step(gpu._say(devices=2)), ['{"devices": 2}\n']),
+        (lambda: step(cuda_aware._say(SimpleNamespace(rank=0), sent=True)), ['{"sent": true}\n']),
+        (host_name.main, ['{"name": "node1"}\n']),
+        (mpi_library.main, [file, file, file + takes]),
+    ]
+    for main, told in said:
+        seen.clear()
+        printed = io.BytesIO()
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed))
+        main()
+        assert seen == told
 
 
 @pytest.mark.parametrize(
@@ -254,6 +281,18 @@ def test_each_library_is_named_before_its_import_and_told_of_after(
     assert said(libraries.main, *modules) == [
         line for name, told in pairs for line in ({"module": name}, {"module": name, **told})
     ]
+
+
+def test_a_library_whose_import_crashes_was_named_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = io.BytesIO()
+    seen: list[bytes] = []
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed))
+    monkeypatch.setattr(sys, "argv", ["probe", "one", "two"])
+    monkeypatch.setattr(importlib, "import_module", lambda name: seen.append(printed.getvalue()))
+    libraries.main()
+    told = b'{"module": "%s", "version": "", "hdf5": ""}\n'
+    assert seen == [b'{"module": "one"}\n', b'{"module": "one"}\n' + told % b"one" + b'{"module": "two"}\n']
+    assert printed.getvalue() == seen[1] + told % b"two"
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_what_is_too_long_for_a_line_goes_on_below_where_it_began() -> None:
         "",
         "1 warning; mend it: one two three four five six seven eight",
     ]
-    path = "/" + "x" * 90
+    path = "/" + "x-" * 45
     lines = report([Finding("s", "ok", f"a {path} b-c", group="A")], 60).splitlines()
     assert lines[:4] == ["A", "  ok       s              a", f"{' ' * 26}{path}", f"{' ' * 26}b-c"]
 

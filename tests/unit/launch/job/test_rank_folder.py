@@ -135,3 +135,15 @@ def test_all_that_a_rank_leaves_is_kept_for_a_later_attempt_and_removed_for_a_ne
     assert [path.name for path in folder.path.iterdir()] == ["weights.attempt0"]
     RankFolder(tmp_path, 4).begin(0)
     assert not RankFolder(tmp_path, 4).path.exists()
+
+
+def test_what_somebody_else_clears_at_the_same_time_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = RankFolder(tmp_path, 0)
+    folder.path.mkdir()
+    folder.log.touch()
+    # It was there when it was looked for.
+    monkeypatch.setattr(Path, "glob", lambda path, pattern: [path / "train.log0.attempt0"])
+    folder.clear()
+    assert not folder.log.exists()

@@ -102,6 +102,11 @@ def test_each_character_that_moves_turns_or_cuts_is_shown_as_its_number_and_its_
         ("one word more", 8, ["one word", "  more"]),
         ("a well-known name", 10, ["a", "  well-known", "  name"]),
         ("name  words of a last column that has room", 36, ["name  words of a last column that", "      has room"]),
+        (
+            "one  two  words of a last column that has room",
+            39,
+            ["one  two  words of a last column that", "          has room"],
+        ),
         # A last column that has 28 characters stays beside the others, one that has less goes below them.
         ("12345678  words that are beyond the room", 38, ["12345678  words that are beyond the", "          room"]),
         ("123456789  words that are beyond the room", 38, ["123456789", "      words that are beyond the room"]),

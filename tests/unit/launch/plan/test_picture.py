@@ -93,7 +93,14 @@ def test_a_rank_has_a_row_for_each_kind_of_bytes_with_its_least_median_and_most(
     bars = [line for line in axes.lines if line.get_marker() != "o"]
     assert [tuple(line.get_xdata()) for line in bars] == [(1, 4000), (0, 9)]
     assert [one.get_text() for one in axes.texts] == ["4.00 kB", "9 B"]
+    assert [one.xy for one in axes.texts] == [(4000, 0), (9, 1)]
     assert axes.get_xlim()[0] == 0
+    # What is largest stands within the axes, with room for its bytes.
+    assert 4000 < axes.get_xlim()[1] < 8000
+    assert axes.xaxis.get_major_formatter()(1234.5, 0) == "1.23 kB"
+    assert not any(line.get_clip_on() for line in dots)
+    assert {side for side, spine in axes.spines.items() if spine.get_visible()} == {"left", "bottom"}
+    assert not axes.get_legend().get_frame_on()
     assert axes.yaxis_inverted()
     assert axes.get_title() == "of a rank"
 
@@ -110,6 +117,7 @@ def test_the_title_tells_ranks_and_bytes_and_the_map_what_goes_where(
     assert image.norm.vmin == 8
     assert image.norm.vmax == 16
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("to rank", "from rank")
+    assert image.colorbar.ax.yaxis.get_major_formatter()(15.6, 0) == "16 B"
 
 
 @pytest.mark.parametrize(("matrix", "images"), [(((0, 0), (0, 0)), 0), (((0, 8), (8, 0)), 1)])

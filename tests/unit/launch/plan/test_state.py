@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,16 @@ def test_the_target_is_a_file_or_a_number_of_ranks() -> None:
         "4 ranks",
     )
     assert make_forecast(asked("two.json", "four.json")).target == "four.json"
+
+
+@pytest.mark.parametrize(("ranks_per_host", "threads"), [(1, 1), (2, 2), (3, 2)])
+def test_memory_is_measured_by_as_many_threads_as_a_host_has_ranks_but_no_more_than_there_are_cores(
+    ranks_per_host: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", {0: {3, 5}}.__getitem__)
+    monkeypatch.setattr(job, "memory_rate", lambda count: 1e9 * count)
+    found = make_forecast(asked("two.json", "four.json", ranks_per_host=ranks_per_host))
+    assert found.seconds.memory_rate == 1e9 * threads
 
 
 @pytest.mark.parametrize("target", ["0", "-3", "+3", "3.5", "1000000000", "00"])

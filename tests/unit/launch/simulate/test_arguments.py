@@ -60,6 +60,10 @@ def test_what_follows_the_word_arguments_is_the_programs_own(tmp_path: Path, mon
     assert found == Script("train.py", ("--epochs", "3", "-m"))
     assert script_of(parsed("-m", "package.train")) == Script("package.train", (), is_module=True)
     assert parsed(required=False).script is None
+    parser = argparse.ArgumentParser()
+    add_simulation(parser)
+    with pytest.raises(SystemExit):
+        parser.parse_args([])
 
 
 def test_a_machine_is_that_of_the_file(tmp_path: Path) -> None:

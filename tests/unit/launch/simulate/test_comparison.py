@@ -51,7 +51,10 @@ def test_the_quickest_that_fits_has_a_star(ways: list[Compared], marks: list[str
 
 
 def test_waiting_is_told_as_a_share() -> None:
-    assert " 12 %  3.00 GB" in comparison_text([way("written", 2.0, bubble=0.125)])
+    ways = [way("written", 2.0, bubble=0.125), way("batch", 3.0, bubble=0.6)]
+    assert [" 12 %  3.00 GB" in line or " 60 %  3.00 GB" in line for line in comparison_text(ways).splitlines()] == [
+        *(False, True, True)
+    ]
 
 
 def network(**changes: Any) -> Any:

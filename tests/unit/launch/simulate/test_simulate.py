@@ -323,8 +323,9 @@ def test_where_nothing_fits_it_says_by_how_much_and_what_comes_closest() -> None
 
 
 def test_where_no_number_of_ranks_could_be_simulated_the_last_problem_is_told() -> None:
+    told = ("no room", "no links", "train.py:3: refused")
     with pytest.raises(LaunchError, match=r"--find: train\.py:3: refused"):
-        cheapest([SimulatedRanks(1, None, "no room"), SimulatedRanks(2, None, "train.py:3: refused")])
+        cheapest([SimulatedRanks(1 << number, None, problem) for number, problem in enumerate(told)])
     with pytest.raises(LaunchError, match="there is no power of two to try"):
         cheapest([])
 
@@ -452,6 +453,15 @@ def test_each_number_of_ranks_is_simulated_with_the_words_of_the_search(capsys: 
     _, *lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["1", "train.py:3:", "too", "large"]
     assert [line.endswith("*") for line in lines] == [False, True, False]
+
+
+@pytest.mark.usefixtures("searching")
+def test_up_to_1024_ranks_of_a_module_are_tried_for_the_cluster_that_is_named() -> None:
+    Path("cluster.json").write_text('{"hosts": 2, "ranks_per_host": 2}')
+    assert main(["simulate", "--find", "--cluster", "cluster.json", "-m", "train"]) == 0
+    asked = [line.split() for line in Path("asked").read_text().splitlines()]
+    assert [line[4] for line in asked] == [f"--ranks={1 << power}" for power in range(11)]
+    assert {tuple(line[5:]) for line in asked} == {("-m", "--cluster=cluster.json", "train", "--arguments")}
 
 
 @pytest.mark.usefixtures("searching")

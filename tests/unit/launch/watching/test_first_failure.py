@@ -76,6 +76,7 @@ def test_first_death_is_of_a_host_only_where_mpirun_says_so(
     first_failure = FirstFailure.of(ranks[int(lost[0])], ranks, output)
     assert first_failure.headline(8).startswith(headline)
     assert first_failure.code == code
+    assert first_failure.is_explained == ("it was killed, or" not in headline)
 
 
 def test_how_a_rank_ended_is_taken_from_its_parent_where_mpirun_tells_of_others(tmp_path: Path) -> None:

@@ -30,7 +30,9 @@ def test_an_error_of_communication_is_the_consequence_of_what_ends_within_a_seco
     registry.entries[0].failure = Failure(0, 1000.0, error, "", 1)
     registry.lose(2)
     registry.entries[2].lost_at = 1000.0 + later
-    found = first_cause([RankOutcome.of(RankFolder(tmp_path, one.rank), one) for one in registry], 2000.0)
+    found = first_cause(
+        [RankOutcome.of(RankFolder(tmp_path, one.rank), one) for one in registry], 2000.0, survives_deaths=False
+    )
     assert found is not None
     assert found.rank == cause
 

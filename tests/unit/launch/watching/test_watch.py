@@ -10,6 +10,7 @@ import pytest
 from mpiparallel.cluster.preemption_signal import PreemptionHandler
 from mpiparallel.launch.job.output_selection import OutputSelection
 from mpiparallel.launch.job.rank_folder import Failure
+from mpiparallel.launch.watching.run_policy import RunPolicy
 from mpiparallel.launch.watching.watch import Watch
 from tests.unit.launch.watching.bench import PID, Bench
 
@@ -29,6 +30,17 @@ def test_a_job_is_told_to_end_when_its_time_is_over_less_what_was_spent_and_kill
 
 def test_without_a_timeout_a_job_goes_on(bench: Bench) -> None:
     bench.heard(bench.watch(), (1e9, []))
+
+
+def test_what_nobody_says_of_a_job_is_that_it_starts_now_within_this_host_and_ends_with_the_first_death(
+    bench: Bench,
+) -> None:
+    policy = RunPolicy(timeout=10.0)
+    bench.heard(bench.watch(timeout=10.0), (10.0, []), (10.25, [TERM, CONT]))
+    assert (policy.spans_hosts, policy.survives_deaths, policy.keeps_logs, policy.attempt) == (False, False, True, 0)
+    assert (policy.shown.ranks, policy.shown.is_prefixed, policy.preemption) == ((0,), False, (signal.SIGUSR1,))
+    # All ranks must have begun within two minutes of the first.
+    assert policy.start_timeout == 2 * 60
 
 
 def test_signals_of_preemption_are_passed_on_and_end_nothing(bench: Bench) -> None:
@@ -158,6 +170,14 @@ def test_mpirun_that_stays_when_all_ranks_have_left_has_some_seconds_more(
     bench.heard(watch, (0.0, []), (seconds, []), (seconds + 0.25, [TERM, CONT]))
 
 
+def test_where_a_rank_has_died_mpirun_has_two_seconds_once_all_others_have_said_their_last_word(bench: Bench) -> None:
+    bench.all_call()
+    bench.registry.entries[0].lost_at = 1000.0
+    for rank in (1, 2, 3):
+        bench.registry.hear(rank, "completed", None)
+    bench.heard(bench.watch(survives_deaths=True), (0.0, []), (2.0, []), (2.25, [TERM, CONT]))
+
+
 def followed(bench: Bench, watch: Watch, *dead: int) -> bytes:
     """Let ``dead`` die, look who is followed, let each living rank print its number, and return what is shown."""
     for rank in dead:
@@ -190,6 +210,26 @@ def test_another_rank_is_shown_only_where_deaths_are_survived_and_one_rank_is_sh
     logged: Bench, policy: dict[str, Any], shown: bytes
 ) -> None:
     assert followed(logged, logged.watch(**policy), 0) == shown
+
+
+def test_what_a_rank_prints_last_is_shown_without_an_end_of_its_line_too(logged: Bench) -> None:
+    watch = logged.watch(shown=OutputSelection((0, 3), True))
+    watch.process.poll = lambda: 0
+    logged.folders[3].log.write_bytes(b"first\nlast words")
+    watch.to_end()
+    assert b"".join(logged.shown).splitlines() == [b"[3] first", b"[3] last words"]
+
+
+@pytest.mark.parametrize("ended", [0, 1, 3, 4])
+def test_who_waits_for_whom_is_looked_for_once_some_ranks_have_ended_and_others_have_not(
+    bench: Bench, ended: int
+) -> None:
+    bench.all_call()
+    for rank in range(ended):
+        bench.registry.hear(rank, "completed", None)
+    bench.hang = "rank 3 waits"
+    bench.look_for_overdue = lambda now: None  # type: ignore[method-assign]
+    assert bench.watch()._hang(bench.now) == ("rank 3 waits" if 0 < ended < 4 else None)
 
 
 @pytest.mark.parametrize(("connected", "listened"), [(set(), 0), ({1}, 20)])

@@ -116,6 +116,13 @@ def test_transformer_is_the_plain_one(post):
     assert encoder_present == decoder_present == (None, None)
 
 
+def test_what_is_masked_a_little_loses_its_share_of_ten_thousand():
+    mask = 1 - GENERATOR.uniform(0, 3e-4, (BATCH, SOURCE, SOURCE))
+    cell = set_values(MultiHeadAttention(BATCH, SOURCE, SOURCE, HIDDEN, HEADS, param_init_type=np.float64))
+    found, _ = cell(*[Tensor(ENCODED)] * 3, Tensor(mask))
+    np.testing.assert_allclose(found.asnumpy(), Reference(cell).attention("", ENCODED, ENCODED, mask), rtol=1e-9)
+
+
 def test_transformer_without_a_decoder_returns_the_encoders_output():
     cell = transformer(encoder_layers=1, decoder_layers=0)
     output, present, nothing = cell(Tensor(ENCODED), Tensor(MASK))

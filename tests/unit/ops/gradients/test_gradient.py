@@ -114,6 +114,9 @@ def test_the_weight_of_the_output_is_the_last_input_or_goes_by_its_name(by_name:
     gradient = ops.grad(lambda x: x * x, sens_param=True)
     found = gradient(Tensor(X), sens=weight) if by_name else gradient(Tensor(X), weight)
     assert plain(found) == [2.0, 40.0, 600.0]
+    of_both = ops.grad(lambda x, y: x * y, (0, 1), sens_param=True)
+    found = of_both(Tensor(X), Tensor(Y), sens=weight) if by_name else of_both(Tensor(X), Tensor(Y), weight)
+    assert plain(found) == ([4.0, 50.0, 600.0], [1.0, 20.0, 300.0])
     older = ops.GradOperation(sens_param=True)(lambda x: x * x)
     assert plain(older(Tensor(X), sens=weight) if by_name else older(Tensor(X), weight)) == [2.0, 40.0, 600.0]
 
@@ -138,3 +141,36 @@ def test_the_older_way_is_by_the_first_input_by_all_or_by_parameters() -> None:
     assert plain(ops.GradOperation(True, True)(cell, [cell.b])(Tensor(X))) == (([2.0, 2.0, 2.0],), ([3.0],))
     with pytest.raises(GradientError, match=r"get_by_list=True\): give the parameters"):
         ops.GradOperation(get_by_list=True)(product)
+
+
+class Kept(nn.Cell):
+    """The squares of what dropout leaves of an input, times a factor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(0.5)
+
+    def construct(self, x: Any, *, factor: float = 1.0) -> Any:
+        return (self.dropout(x) * x).sum() * factor
+
+
+class ThenGradient(nn.Cell):
+    """A loss, its gradient, and that of another call of the same network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Kept()
+
+    def construct(self, x: Any) -> Any:
+        loss = self.inner(x)
+        self.inner(x, factor=2.0)
+        return loss, ops.grad(self.inner)(x), ops.grad(self.inner)(x, factor=-3.0)
+
+
+def test_a_gradient_is_that_of_the_loss_which_was_computed_on_the_same_inputs() -> None:
+    x = Tensor(np.arange(1.0, 65.0))
+    loss, gradient, other = (one.asnumpy() for one in ThenGradient().set_train()(x))
+    # Other elements would be dropped if the loss were computed once more. Each that is left is twice as large.
+    assert set(gradient / x.asnumpy()) == {0.0, 4.0}
+    assert float(loss) == (gradient * x.asnumpy()).sum() / 2
+    assert set(other / x.asnumpy()) == {0.0, -12.0}

@@ -46,7 +46,7 @@ def test_a_function_is_chosen_by_all_kinds_in_order() -> None:
 
 def test_a_kind_that_is_not_known_is_refused_with_those_that_are() -> None:
     with pytest.raises(ConfigurationError, match="named: kind 'Array' is not known; known are Tensor, Bool, Number, S"):
-        ops.MultitypeFuncGraph("named").register("Tensor", "Array")
+        ops.MultitypeFuncGraph("named").register("Tensor", "Array", "Number", "Table")
 
 
 def test_reading_values_is_said_to_change_nothing_where_it_is_asked_for(remarks: Callable[[], list[str]]) -> None:

@@ -15,6 +15,8 @@ from mpiparallel.graph.graph import Graph, Notes
 from mpiparallel.graph.operator import Operator
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout
+from mpiparallel.nn.learning_rate_schedule import RateOfStep
+from mpiparallel.ops.normalization.batch_statistics import BNMoments
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.cost.timed_nodes import timed_nodes
@@ -177,19 +179,19 @@ def test_operators_that_are_computed_once_more_are_told_behind_the_gradients() -
 
 
 @pytest.mark.parametrize(
-    ("operator", "notes", "follows"),
+    ("operators", "notes", "follows"),
     [
-        (ops.ReLU(), Notes(), False),
-        (ops.ReLU(), Notes(follows=True), True),
-        (ops.Reshape(), Notes(), True),
+        ([ops.ReLU(), ops.MatMul()], Notes(), False),
+        ([ops.ReLU()], Notes(follows=True), True),
+        ([ops.Reshape(), ops.ZerosLike(), ops.StopGradient(), ops.Identity(), ops.Cast()], Notes(), True),
+        ([BNMoments(8), RateOfStep(lambda step: step)], Notes(), True),
     ],
 )
 def test_what_follows_is_told_so_whether_its_operator_does_or_its_place(
-    operator: Operator, notes: Notes, follows: bool
+    operators: list[Operator], notes: Notes, follows: bool
 ) -> None:
     graph = Graph()
     x = graph.add_input("x", TensorSpec((8, 8), np.dtype(np.float32)))
-    node = graph.add_node(operator, "one", [x], [x.spec], notes)
-    sharded = ShardedGraph(graph, DeviceMatrix((4,)))
-    told = Rules(sharded, ParallelConfiguration("semi_auto_parallel", device_num=4)).of(node)
-    assert told == f"no strategy: {'it follows its input' if follows else 'cut by the batch, its first dim'}"
+    rules = Rules(ShardedGraph(graph, DeviceMatrix((4,))), ParallelConfiguration("semi_auto_parallel", device_num=4))
+    told = {rules.of(graph.add_node(one, f"{place}", [x], [x.spec], notes)) for place, one in enumerate(operators)}
+    assert told == {f"no strategy: {'it follows its input' if follows else 'cut by the batch, its first dim'}"}

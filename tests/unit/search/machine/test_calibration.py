@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from itertools import pairwise
+from itertools import count, pairwise
 from math import isfinite
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mpiparallel.backend.tensor_spec import TensorSpec
-from mpiparallel.communication.threads import run_world
+from mpiparallel.communication.threads import alone, run_world
 from mpiparallel.ops import MatMul, ReLU
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.machine import calibration, libraries
@@ -50,6 +50,14 @@ def test_a_thin_and_a_square_product_tell_what_operations_take_and_what_matrices
     (machine,) = run_world(1, measure)
     assert machine.operand_bandwidth == pytest.approx(bandwidth)
     assert machine.products[-1][1] == pytest.approx(rate)
+    assert [operations for operations, _ in machine.products] == [2.0 * n**3 for n in (16, 64, 256, 512, 768)]
+
+
+def test_rates_of_memory_are_those_of_8_mib_and_that_of_operations_is_what_the_first_cache_holds() -> None:
+    """By a clock that ticks once each time it is read, so all that is measured takes a second."""
+    ticks = count(1.0)
+    measuring = calibration._Measuring(alone(), Stopwatch(lambda: next(ticks)))
+    assert (measuring.copied(), measuring.summed(), measuring.operation_rate()) == (2 * 2**23, 2**23, 200 * 2**12)
 
 
 def test_a_link_has_the_latency_of_few_bytes_and_the_bandwidth_of_what_many_take_longer(monkeypatch) -> None:

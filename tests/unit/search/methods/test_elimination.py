@@ -79,6 +79,16 @@ def test_what_is_guessed_is_not_called_exact() -> None:
     assert not eliminate(tables, (2, 3), 1 << 20, Repeats(), in_time=lambda: False).exact
 
 
+def test_a_bound_decides_tables_together_as_long_as_they_have_no_more_cells_than_they_may() -> None:
+    views = (whole_view(0, 2), whole_view(1, 3))
+    tables = [
+        Table(views, np.array([[0.0, 5.0, 5.0], [5.0, 5.0, 5.0]])),
+        Table(views, np.arange(9.0, 3.0, -1).reshape(2, 3)),
+    ]
+    # The least of the sum; apart, [0, 5, 5] + [6, 5, 4] are left of the columns.
+    assert [lower_bound(tables, (2, 3), cells) for cells in (7, 6, 5)] == [9.0, 9.0, 6.0]
+
+
 PLANS = ((1.0, 9.0), (2.0, 6.0), (2.5, 5.5), (5.0, 2.0))
 """The seconds and bytes of some plans."""
 

@@ -54,6 +54,8 @@ GO_ON = [
     (4, None, (0, 2), "ranks 0, 2 have died; 2 ranks go on from step 5 (slices of replicas)"),
     (2, None, (0,), "rank 0 has died; 1 rank goes on from step 5 (slices of replicas)"),
     (4, ((2, 1), (1, 1)), (3,), "rank 3 has died; 2 ranks go on from step 5 (slices of replicas); 1 more waits"),
+    # Rank 2 has what rank 1 is to have, but survivors stay in their order.
+    (6, ((1, 1), (1, 3)), (4,), "rank 4 has died; 3 ranks go on from step 5 (slices of replicas); 2 more wait"),
     (8, ((4, 1), (1, 1)), (0,), "rank 0 has died; 4 ranks go on from step 5 (slices of replicas); 3 more wait"),
 ]
 
@@ -175,6 +177,30 @@ def test_who_has_not_ended_the_step_takes_back_what_it_has_done_of_it(survival, 
     assert "3 ranks go on from step 4 (slices of replicas)\n" in capsys.readouterr().out
     for found in results[:3]:
         compare(found, wanted())
+
+
+def test_batches_that_a_step_has_added_up_when_it_is_broken_off_are_not_added_up_again(survival, capsys) -> None:
+    def job(communicator):
+        model, losses, number = make_model(accumulation_steps=2), Losses(), communicator.rank
+        run = model.train_network.run
+
+        def run_or_die(batch, *given):
+            # The second one of the fourth step.
+            if batch == 7 and not survival.has_happened_to(number):
+                survival.die(number, (1,))
+            return run(batch, *given)
+
+        model.train_network.run = run_or_die
+        try:
+            model.train(3, rows(), losses, dataset_sink_mode=False)
+        except Death:
+            return None
+        return losses.by_step
+
+    results = run_world(3, job)
+    assert "2 ranks go on from step 3 (slices of replicas)\n" in capsys.readouterr().out
+    for found in (results[0], results[2]):
+        compare(found, alone(accumulation_steps=2))
 
 
 def test_the_furthest_whole_step_is_the_copy_of_one_rank_and_the_state_of_others(survival, monkeypatch, capsys) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from mpiparallel import context, nn
+from mpiparallel.context.settings import current_configuration, take_strategies
 from mpiparallel.errors import StrategyFileError
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.train.full_search.candidates import Openness, candidates
@@ -76,6 +78,25 @@ def test_a_configuration_by_a_plan_has_its_stages_shards_and_strategies(stages: 
     assert made.enable_parallel_optimizer
     assert made.loaded_strategies == (("a", ((1,),)), ("b", ((2,),)))
     assert (made.device_num, made.seed) == (4, 7)
+
+
+def test_what_a_plan_says_is_set_as_a_user_would_set_it() -> None:
+    context.set_auto_parallel_context(
+        parallel_mode="auto_parallel", device_num=4, auto_parallel_search_mode="everything"
+    )
+    take_strategies("", (("a", ((1,),)), ("b", ((1,),))), 4)
+    cell = nn.PipelineCell(nn.SequentialCell([nn.ReLU() for _ in range(3)]), "auto", stages="auto")
+    Plan(4, 2, 8, "1f1b", (0, 2), True, {"c": ((4,),), "b": ((2,),)}).take(cell)
+    now = current_configuration()
+    assert (now.pipeline_stages, now.pipeline_schedule, now.enable_parallel_optimizer) == (2, "1f1b", True)
+    assert now.search_mode == "recursive_programming"
+    assert now.loaded_strategies == (("a", ((1,),)), ("b", ((2,),)), ("c", ((4,),)))
+    assert cell.micro_size == 8
+    context.set_auto_parallel_context(auto_parallel_search_mode="optimal")
+    Plan(4).take(None)
+    now = current_configuration()
+    assert (now.pipeline_stages, now.pipeline_schedule, now.enable_parallel_optimizer) == (1, "", False)
+    assert now.search_mode == "optimal"
 
 
 def test_all_plans_of_two_ranks_come_the_plainest_first() -> None:

@@ -187,7 +187,7 @@ CHECKPOINTS = "choose another folder; mpiparallel doctor --checkpoint-dir DIR lo
             ("error", "FOLDER cannot be written: Read-only file system", f"chown or remount it, or {OTHER}"),
         ),
         ({}, ("ok", "FOLDER, 100.0 GiB free, a commit takes 10 ms", "")),
-        ({"free": 1536 << 30, "seconds": 0.5}, ("ok", "FOLDER, 1,536.0 GiB free, a commit takes 500 ms", "")),
+        ({"free": 1536 << 30, "seconds": 0.9}, ("ok", "FOLDER, 1,536.0 GiB free, a commit takes 900 ms", "")),
     ],
 )
 def test_a_folder_of_logs_is_told_word_by_word(

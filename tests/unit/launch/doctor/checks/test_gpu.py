@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mpiparallel.launch.doctor.checks.gpu import find_gpu
+from mpiparallel.launch.doctor.checks.gpu import _version, find_gpu
 from tests.unit.launch.doctor.faked_machine import OPENMPI, FakedMachine, told
 
 GPUS = "echo 'GPU 0: NVIDIA H200 (UUID: GPU-1)'; echo 'GPU 1: NVIDIA H200 (UUID: GPU-2)'"
@@ -19,6 +19,11 @@ CUDNN = "pip install 'mpiparallel[cudnn12x]'"
 def cupy(**facts: object) -> str:
     known = {"cupy": "14.2.0", "driver": 12080, "runtime": 12090, "devices": 2, "nccl": 22707}
     return f"echo '{json.dumps(known | facts)}'"
+
+
+def test_a_version_of_cuda_is_thousands_of_the_first_number_and_tens_of_the_second() -> None:
+    told = {11080: "11.8", 12090: "12.9", 12990: "12.99", 13000: "13.0", 13001: "13.0", 13019: "13.1"}
+    assert {number: _version(number) for number in told} == told
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from mpiparallel.launch.doctor.checks import memory
 from mpiparallel.launch.doctor.checks.memory import find_left_segments, find_shared_memory, find_temporary_folder
 from tests.unit.launch.doctor.faked_machine import FakedMachine, told
 
@@ -57,6 +60,23 @@ def test_shared_memory_that_cannot_be_written_is_an_error(
     machine = faked(probes=room(tmp_path / "root/dev/shm", **facts), ranks=30)
     what = "cannot be written, so ranks of one host share no memory"
     assert told(find_shared_memory(machine)) == [("/dev/shm", "error", what, larger(1200))]
+
+
+def test_what_segments_hold_is_told_by_their_blocks_of_512_bytes(
+    faked: FakedMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def segment(blocks: int | None) -> Any:
+        def stat() -> Any:
+            if blocks is None:
+                raise FileNotFoundError
+            return SimpleNamespace(st_blocks=blocks, st_size=1)
+
+        return SimpleNamespace(name="sem", stat=stat)
+
+    found = [segment(1 << 21), segment(None), segment(1 << 20)]
+    monkeypatch.setattr(memory, "left_segments", lambda folder, user: found)
+    (line,) = told(find_left_segments(faked()))
+    assert line[2] == "3 segments of ended MPI jobs hold 1,536 MiB of /dev/shm"
 
 
 def test_nothing_is_said_of_memory_where_no_job_has_left_any(faked: FakedMachine) -> None:
