@@ -8,6 +8,7 @@ import pytest
 
 from mpiparallel.errors import ScheduleError
 from mpiparallel.pipeline import SCHEDULES, Costs, Kind, Placement, check, make_schedule, schedule_name, time_line
+from mpiparallel.pipeline.rules import rules_of
 
 
 @pytest.mark.parametrize(
@@ -101,6 +102,13 @@ def test_a_placement_knows_who_is_before_and_behind_each_chunk() -> None:
     assert [[turned.before(stage, chunk) for chunk in range(2)] for stage in range(3)] == [[None, 1], [0, 2], [1, 2]]
     assert [[turned.behind(stage, chunk) for chunk in range(2)] for stage in range(3)] == [[1, None], [2, 0], [2, 1]]
     assert Placement.loops(3).stages == (0, 1, 2)
+
+
+@pytest.mark.parametrize("stages", [2, 300])
+def test_on_the_last_stage_of_a_v_the_second_chunk_waits_for_the_first_and_back(stages: int) -> None:
+    first, second = rules_of(Placement.v_shape(stages), stages - 1)
+    waits = [rule.neighbour for rule in (second[Kind.FORWARD], first[Kind.INPUT_GRADIENT]) if rule is not None]
+    assert waits == [0, 1]
 
 
 def test_messages_leave_at_once_unless_sends_block_or_both_gradients_are_one_program() -> None:

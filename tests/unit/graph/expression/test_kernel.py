@@ -25,6 +25,8 @@ COUNTS = RANDOM.integers(-99, 99, LENGTH).astype(np.int32)
 MORE_COUNTS = RANDOM.integers(-99, 99, LENGTH).astype(np.int32)
 TURNED = NUMBERS.astype(np.complex64) * np.complex64(1 + 2j)
 HALVES = NUMBERS.astype(np.float16)
+NEAR_ONE = 1 + NUMBERS.astype(np.float64) * 2.0**-30
+"""Numbers that are 1 in float32."""
 Roots = Callable[..., Sequence[Term]]
 BLOCKS, LOOP = "blocks", "loop"
 
@@ -45,6 +47,13 @@ class Counting(NumpyBackend):
     def empty(self, byte_count: int, holder: str = "") -> Any:
         self.pieces += 1
         return super().empty(byte_count, holder)
+
+
+def test_a_result_that_is_a_smaller_operand_is_copied_to_its_place() -> None:
+    row, matrix = NUMBERS[:3], NUMBERS[:12].reshape(4, 3)
+    copied, scaled = computed(lambda x, y: (x, y * x), row, matrix)
+    np.testing.assert_array_equal(copied, row)
+    np.testing.assert_array_equal(scaled, matrix * row)
 
 
 @pytest.mark.parametrize("steps", [1, 5])
@@ -121,6 +130,7 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (lambda x, y: [call("minimum", x, y)], [COUNTS, MORE_COUNTS], [np.minimum(COUNTS, MORE_COUNTS)], BLOCKS),
         (lambda x, y: [x + y], [COUNTS, MORE_COUNTS], [COUNTS + MORE_COUNTS], LOOP),
         (lambda x, y: [call("maximum", x, y)], [NUMBERS, OTHERS], [np.maximum(NUMBERS, OTHERS)], LOOP),
+        (lambda x: [x.astype(np.dtype(np.float32)) - 1.0], [NEAR_ONE], [np.zeros(LENGTH, np.float32)], LOOP),
         (lambda x: [call("logical_or", call("greater", x, 0), False)], [NUMBERS], [NUMBERS > 0], LOOP),
         (lambda x: [call("logical_or", call("greater", x, 0), True)], [NUMBERS], [np.ones(LENGTH, bool)], LOOP),
     ],

@@ -100,6 +100,11 @@ def test_steps_are_counted_in_their_epoch_from_one_on(step: int, place: int) -> 
     assert CallbackParameters(batch_num=0, cur_step_num=step).step_in_epoch == 1
 
 
+def test_parameters_of_ones_own_begin_before_the_first_step() -> None:
+    parameters = CallbackParameters()
+    assert (parameters.cur_step_num, parameters.cur_epoch_num, parameters.epoch_num) == (0, 1, 1)
+
+
 def test_the_newest_step_that_is_saved_counts_whoever_says_so_last() -> None:
     context = RunContext(CallbackParameters())
     assert context.get_saved() == (-1, "")

@@ -314,6 +314,20 @@ def test_ranks_that_name_group_files_of_their_own_write_these(tmp_path, remarks)
     assert remarks() == []
 
 
+def train_alone(communicator, path, mode):
+    context.set_auto_parallel_context(parallel_mode=mode, group_ckpt_save_file=str(path))
+    data = NumpySlicesDataset((np.ones((4, 6), np.float32), np.ones((4, 4), np.float32)), ["x", "y"]).batch(4)
+    layer = nn.Dense(6, 4)
+    Model(layer, nn.MSELoss(), nn.Momentum(layer.trainable_params(), 0.1, 0.9)).build(data)
+
+
+def test_who_trains_alone_writes_the_group_file_that_is_named(tmp_path, remarks) -> None:
+    train_alone(None, tmp_path / "one.pb", "semi_auto_parallel")
+    run_world(2, train_alone, tmp_path / "each.pb", "stand_alone")
+    assert sorted(path.name for path in tmp_path.glob("*.pb")) == ["each.pb", "one.pb"]
+    assert remarks() == []
+
+
 def test_parameters_that_are_not_trained_are_in_the_file_where_that_is_asked(tmp_path) -> None:
     names = {}
     for only_trained in (True, False):

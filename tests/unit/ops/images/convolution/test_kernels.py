@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,9 @@ from mpiparallel.ops.images.convolution.by_columns import ColumnConvolution
 from mpiparallel.ops.images.convolution.compiled import CompiledConvolution, CompiledLoops
 from mpiparallel.ops.images.convolution.gathered_images import Phases
 from mpiparallel.ops.images.convolution.single_window import SingleWindow
+from mpiparallel.ops.images.convolution.written import WrittenConvolution
 from mpiparallel.ops.images.window import Window, WindowsOfImage
+from tests.conformance.cuda_emulator.emulator import EmulatedBackend, EmulatedKernels
 from tests.unit.ops.images.convolution.convolution_samples import LARGE, Sample, any_sample
 
 Array = Any
@@ -192,6 +195,19 @@ def test_the_way_is_chosen_by_threads_and_sizes(threads: int, channels: int, ext
     windows = Window((3, 3), (1, 1), pad_mode="same").over(extents)
     with threadpool_limits(threads, user_api="blas"):
         assert isinstance(kernels.choose_algorithm(Runtime(), windows, 1, np.float32, channels), algorithm)
+
+
+@pytest.mark.parametrize(
+    ("extent", "group", "dtype", "is_written"),
+    [(1, 1, np.float32, False), (1, 1, bfloat16, True), (1, 2, np.float32, True), (3, 1, np.float32, True)],
+)
+def test_on_a_gpu_windows_of_one_element_are_products_where_the_library_has_them(
+    extent: int, group: int, dtype: Any, is_written: bool, tmp_path: Path
+) -> None:
+    runtime = Runtime(EmulatedBackend(EmulatedKernels(tmp_path)))
+    windows = Window((extent, extent), (1, 1), pad_mode="same").over((9, 9))
+    chosen = kernels.choose_algorithm(runtime, windows, group, dtype, 4)
+    assert isinstance(chosen, WrittenConvolution) == is_written
 
 
 @needs_numba
