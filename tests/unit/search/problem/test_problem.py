@@ -118,6 +118,7 @@ NETWORKS = {
         ("moved", 8),
         # Where the ranks are no power of a prime, layouts that hold the same may be apart by more than one step.
         *(("gradient", ranks) for ranks in (1, 6)),
+        ("layers", 1),
     ],
 )
 def test_the_tables_add_up_to_the_price_of_what_the_first_rank_runs(name, ranks) -> None:
