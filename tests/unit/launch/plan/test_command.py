@@ -263,9 +263,9 @@ def test_numbers_that_are_none_are_refused(words: list[str], capsys: pytest.Capt
 
 
 def test_a_reader_that_has_seen_enough_ends_it_in_silence() -> None:
-    command = f"{sys.executable} -m mpiparallel plan src.json dst.json --json | head -n 1"
+    command = f"{sys.executable} -m mpiparallel plan src.json dst.json --json | head -n 2"
     ended = patience.run(["bash", "-c", command], capture_output=True, text=True, check=True)
-    assert (ended.stdout, ended.stderr) == ("{\n", "")
+    assert (ended.stdout, ended.stderr) == ('{\n "source": "src.json",\n', "")
 
 
 def test_a_reader_that_is_gone_is_no_error_and_nothing_more_is_written_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
