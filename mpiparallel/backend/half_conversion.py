@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
+
+from mpiparallel.backend.machine_code import converts_float16
 
 _WORD, _BITS = ir.IntType(16), ir.IntType(32)
 _INFINITE, _QUIET, _SIGN = 0x7F800000, 0x7FC0, 0x8000
@@ -28,12 +30,6 @@ def conversions() -> dict[str, Any]:
         found["from_float16"] = _conversion(types.uint16, types.float32, _widen_float16)
         found["to_float16"] = _conversion(types.float32, types.uint16, _round_float16)
     return found
-
-
-def converts_float16() -> bool:
-    """Return whether the processor converts float16 by itself; else loops would call what is not there."""
-    features = binding.get_host_cpu_features()
-    return bool(features.get("f16c") or features.get("neon"))
 
 
 def _conversion(source: Any, target: Any, emit: Emit) -> Any:

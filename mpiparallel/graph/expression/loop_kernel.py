@@ -37,7 +37,7 @@ def loop_kernel(runtime: Runtime, bound: TermArrays) -> Kernel | None:
     compiler = jit.compiler() if runtime.rehearsed is None else None
     arrays = [*bound.leaves.values(), *bound.outputs]
     narrow = {term.dtype for term in walk(bound.roots, bound.leaves) if is_narrow(term.dtype)}
-    if compiler is not None and any(f"to_{dtype.name}" not in compiler.names for dtype in narrow):
+    if compiler is not None and not all(map(compiler.converts, narrow)):
         return None
     unique, positions = _unique(arrays)
     operands = [_operand(array) for array in unique]

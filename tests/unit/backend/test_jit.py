@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +21,9 @@ SOURCE = "def kernel(n, x, y):\n    for k in range(n):\n        y[k] = {}(x[k])\
 
 @pytest.fixture
 def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    numba = pytest.importorskip("numba")
+    pytest.importorskip("numba")
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    monkeypatch.delenv("MPIPARALLEL_JIT", raising=False)
-    return jit.compiler()
+    return jit.Compiler()
 
 
 @pytest.mark.parametrize(("name", "most"), [("exp", 1.1), ("tanh", 2.0)])
@@ -42,17 +43,79 @@ def test_a_function_of_float32_is_exact_to_units_in_the_last_place_from_the_smal
     assert units.max() <= most
 
 
-def test_a_kept_loop_that_is_damaged_is_compiled_anew(compiler: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("damaged", [lambda code: b"no loop", lambda code: code[:-1] + bytes([code[-1] ^ 1])])
+def test_a_kept_loop_that_is_damaged_is_compiled_anew(
+    damaged: Callable[[bytes], bytes], compiler: Any, tmp_path: Path
+) -> None:
     x, y = np.ones(3, np.float32), np.zeros(3, np.float32)
     source = SOURCE.format("f4")
     compiler.bind(source, (3, x, y))
-    kept = list(tmp_path.rglob("*.nbc"))
-    assert kept
-    for path in kept:
-        path.write_bytes(b"no loop")
-    compiler._compiled.pop(source)
-    compiler.bind(source, (3, x, y))()
+    (path,) = tmp_path.rglob("*.o")
+    sound = path.read_bytes()
+    path.write_bytes(damaged(sound))
+    jit.Compiler().bind(source, (3, x, y))()
     assert y.tolist() == [1.0, 1.0, 1.0]
+    assert path.read_bytes()[-100:] == sound[-100:]
+
+
+def test_what_another_user_has_left_is_not_run(compiler: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, (x, y) = SOURCE.format("f4"), np.ones((2, 3), np.float32)
+    compiler.bind(source, (3, x, y))
+    made = noted_sources(monkeypatch)
+    jit.Compiler().bind(source, (3, x, y))
+    assert made == []
+    monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
+    jit.Compiler().bind(source, (3, x, y))
+    assert made == [source]
+
+
+def noted_sources(patch: pytest.MonkeyPatch) -> list[str]:
+    """Return the sources that are compiled from now on."""
+    from mpiparallel.backend import loop_compiler
+
+    made: list[str] = []
+    real = loop_compiler.compiled_loop
+
+    def noted(source: str, kinds: Sequence[str]) -> bytes:
+        made.append(source)
+        return real(source, kinds)
+
+    patch.setattr(loop_compiler, "compiled_loop", noted)
+    return made
+
+
+def test_another_process_runs_what_is_kept_without_numba(compiler: Any, tmp_path: Path) -> None:
+    source = SOURCE.format("exp_f8")
+    compiler.bind(source, (3, np.ones(3), np.ones(3)))
+    program = (
+        "import sys; sys.modules['numba'] = None; import numpy as np\n"
+        "from mpiparallel.backend import jit\n"
+        "x, y = np.arange(3.0), np.zeros(3)\n"
+        f"jit.Compiler().bind({source!r}, (3, x, y))()\n"
+        "np.testing.assert_allclose(y, np.exp(x), 1e-15)\n"
+        "print('compiled' if jit.Compiler().bind('def kernel(x): x[0] = 1', (x,)) else 'not compiled')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "not compiled", done.stderr
+
+
+def test_a_loop_that_needs_what_no_library_has_is_not_run(compiler: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mpiparallel.backend import machine_code
+
+    needed: list[str] = []
+    real = machine_code._needed
+    monkeypatch.setattr(machine_code, "_needed", lambda code: [needed.append(name) or name for name in real(code)])
+    x, y = np.ones(3), np.zeros(3)
+    assert compiler.bind(SOURCE.format("exp_f8"), (3, x, y)) is not None
+    assert needed == ["exp"]
+    monkeypatch.setattr(machine_code, "_needed", lambda code: ["no_function_of_this_name"])
+    assert compiler.bind(SOURCE.format("tanh_f8"), (3, x, y)) is None
+
+
+def test_a_loop_that_ends_badly_says_so(compiler: Any) -> None:
+    run = compiler.bind("def kernel(x):\n    raise ValueError('so')\n", (np.ones(3),))
+    with pytest.raises(RuntimeError, match="a compiled loop has ended with status"):
+        run()
 
 
 def test_a_folder_that_cannot_be_written_keeps_no_loop_and_hinders_none(
@@ -65,66 +128,32 @@ def test_a_folder_that_cannot_be_written_keeps_no_loop_and_hinders_none(
     assert y.tolist() == [2.0, 2.0, 2.0]
 
 
-class Loop:
-    """A function that was not compiled, or that cannot be kept."""
-
-    def __init__(self, function: Any, fails: Exception | None = None) -> None:
-        self._function, self._fails = function, fails
-
-    def compile(self, types: tuple[Any, ...]) -> None:
-        if self._fails is not None:
-            raise self._fails
-
-    def __call__(self, *arguments: Any) -> Any:
-        return self._function(*arguments)
+def test_an_error_of_the_compiler_is_shown_as_it_is(compiler: Any) -> None:
+    numba = pytest.importorskip("numba")
+    with pytest.raises(numba.TypingError, match="no_such_function"):
+        compiler.bind(SOURCE.format("no_such_function"), (3, np.ones(3), np.ones(3)))
 
 
-def kept_on_a_full_disk(loop: Loop) -> Loop:
-    return Loop(loop, OSError("No space left on device"))
-
-
-def kept_by_an_unknown_class(loop: Loop) -> Loop:
-    return Loop(loop, AttributeError("module has no attribute"))
-
-
-def kept_nowhere(loop: Loop) -> Loop:
-    raise RuntimeError("cannot cache function: no locator available")
-
-
-@pytest.mark.parametrize("kept", [kept_on_a_full_disk, kept_by_an_unknown_class, kept_nowhere])
-def test_a_loop_that_cannot_be_kept_is_compiled_for_this_process(
-    kept: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    made = jit.Compiler(Loop, kept, type, {"f4": np.float32})
-    x, y = np.arange(3, dtype=np.float32), np.zeros(3, np.float32)
-    made.bind(SOURCE.format("f4"), (3, x, y))()
-    assert y.tolist() == [0.0, 1.0, 2.0]
-
-
-def test_an_error_of_the_compiler_is_shown_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    made = jit.Compiler(lambda function: Loop(function, TypeError("no such type")), lambda loop: loop, type, {})
-    with pytest.raises(TypeError, match="no such type"):
-        made.bind(SOURCE.format("float"), (0, None, None))
-
-
-def test_a_folder_that_may_not_be_looked_into_hinders_no_loop(
-    compiler: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(path: Path) -> bool:
+def test_a_folder_that_may_not_be_looked_into_hinders_no_loop(compiler: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: Path) -> bytes:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "exists", refused)
     x, y = np.ones(3, np.float32), np.zeros(3, np.float32)
-    compiler.bind(SOURCE.format("f4") + "        y[k] += f4(2)\n", (3, x, y))()
+    made = noted_sources(monkeypatch)
+    source = SOURCE.format("f4") + "        y[k] += f4(2)\n"
+    with monkeypatch.context() as patch:
+        # The compiler's own files are read before.
+        jit._compiled_by()
+        patch.setattr(Path, "read_bytes", refused)
+        compiler.bind(source, (3, x, y))()
     assert y.tolist() == [3.0, 3.0, 3.0]
-    assert len(list(tmp_path.rglob("loop_*.py"))) == 1
+    jit.Compiler().bind(source, (3, x, y))
+    assert made == [source]
 
 
-def test_where_numba_cannot_be_imported_there_is_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_what_runs_loops_cannot_be_imported_there_is_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MPIPARALLEL_JIT", raising=False)
-    monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.setitem(sys.modules, "mpiparallel.backend.machine_code", None)
     monkeypatch.setattr(jit, "_load", jit._load.__wrapped__)
     assert jit.compiler() is None
 
@@ -178,29 +207,25 @@ def test_loops_would_be_compiled_where_numba_is_and_they_are_wanted(monkeypatch:
     assert not jit.is_there()
 
 
-def test_a_source_is_made_a_function_once_and_compiled_for_each_kind_of_arguments(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    made: list[Any] = []
-    kinds: list[tuple[Any, ...]] = []
+def test_a_source_is_compiled_once_for_each_kind_of_arguments(compiler: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = noted_sources(monkeypatch)
+    twice, thrice = (SOURCE.format("") + f"        y[k] *= {number}\n" for number in (2, 3))
+    for source, dtype in ((twice, np.float32), (twice, np.float64), (thrice, np.float32), (twice, np.float32)):
+        x, y = np.ones((2, 3), dtype)
+        compiler.bind(source, (3, x, y))()
+        assert y.tolist() == [2 if source is twice else 3] * 3
+    assert made == [twice, twice, thrice]
 
-    class Noted(Loop):
-        def compile(self, types: tuple[Any, ...]) -> None:
-            kinds.append(types)
 
-    def decorate(function: Any) -> Loop:
-        made.append(function)
-        return Noted(function)
-
-    compiler = jit.Compiler(decorate, lambda loop: loop, type, {"twice": lambda x: 2 * x})
-    for arguments in ((1, [3], [0]), (1, (3,), [0])):
-        compiler.bind(SOURCE.format("twice"), arguments)()
-        assert arguments[2] == [6]
-    compiler.bind(SOURCE.format("float"), (1, [3], [0]))
-    assert kinds == [(int, list, list), (int, tuple, list), (int, list, list)]
-    assert [function.__module__ for function in made] == ["mpiparallel.backend.jit"] * 2
-    # Each source is a file, by which its loop is found again, and whose lines a traceback shows.
-    files = {function.__code__.co_filename for function in made}
-    assert files == {str(path) for path in (tmp_path / "mpiparallel").glob("loop_*.py")}
-    assert SOURCE.format("twice") in {Path(file).read_text() for file in files}
+def test_a_call_keeps_the_memory_that_it_works_on(compiler: Any) -> None:
+    x, y = np.ones(3), np.zeros(3)
+    run = compiler.bind(SOURCE.format("2 + "), (3, x, y))
+    kept = weakref.ref(x)
+    del x
+    gc.collect()
+    assert kept() is not None
+    run()
+    assert y.tolist() == [3.0] * 3
+    del run
+    gc.collect()
+    assert kept() is None

@@ -45,6 +45,10 @@ class Interpreter:
         kinds = {"f4": np.float32, "f8": np.float64, "nan": np.nan, "inf": np.inf, "np": np, "math": math}
         return {**whole, **functions, **letters, **halves, **kinds}
 
+    def converts(self, dtype: Any) -> bool:
+        """Say that floats of 16 bits are read and written."""
+        return True
+
     def bind(self, text: str, arguments: tuple[Any, ...]) -> Callable[[], object]:
         """Return a call of the loop."""
         self.texts.append(text)

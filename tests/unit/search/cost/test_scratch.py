@@ -80,7 +80,8 @@ def test_as_many_loops_are_told_as_binding_compiles(monkeypatch) -> None:
     compiled = set()
 
     class Compiler:
-        names = frozenset()
+        def converts(self, dtype):
+            return True
 
         def bind(self, source, arguments):
             compiled.add(source)
