@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -22,6 +25,8 @@ _OFF = ("0", "off", "no", "false")
 _MADE_BY = ("jit.py", "loop_compiler.py", "machine_code.py", "half_conversion.py")
 """What is written there is part of each compiled loop."""
 _DIGEST = 16
+_PATIENCE = 10.0
+_NAP = 0.01
 
 
 def wanted(variables: Mapping[str, str] = os.environ) -> bool:
@@ -90,19 +95,57 @@ def _code(source: str, kinds: Sequence[str]) -> Any:
     path = cache_folder() / f"loop_{_digest(repr((_compiled_by(), source, kinds)).encode()).hex()}.o"
     code = _kept(path)
     if code is None:
-        try:
-            from mpiparallel.backend.loop_compiler import compiled_loop  # half a second, for numba
-        except ImportError:
-            return None
-        code = compiled_loop(source, kinds)
-        keep(path, _digest(code) + code)
-    return loaded(code)
+        with _locked(path.with_suffix(".lock")):
+            code = _kept(path) or _compiled(source, kinds, path)
+    return None if code is None else loaded(code)
+
+
+def _compiled(source: str, kinds: Sequence[str], path: Path) -> bytes | None:
+    try:
+        from mpiparallel.backend.loop_compiler import compiled_loop  # half a second, for numba
+    except ImportError:
+        return None
+    code = compiled_loop(source, kinds)
+    keep(path, _digest(code) + code)
+    return code
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Let one process of a host compile what all its ranks need; wait a while for one that does, and not for ever."""
+    with ExitStack() as opened:
+        with suppress(OSError):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if _is_own(path.parent):
+                file = opened.enter_context(path.open("ab"))
+                opened.callback(_remove, path)
+                until = time.monotonic() + _PATIENCE
+                while not _lock(file) and time.monotonic() < until:
+                    time.sleep(_NAP)
+        yield
+
+
+def _lock(file: BinaryIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()
+
+
+def _is_own(folder: Path) -> bool:
+    return folder.stat().st_uid == os.getuid()
 
 
 def _kept(path: Path) -> bytes | None:
     """Return the code in a file of the user's own; None where there is none, or it is damaged."""
     try:
-        content = path.read_bytes() if path.parent.stat().st_uid == os.getuid() else b""
+        content = path.read_bytes() if _is_own(path.parent) else b""
     except OSError:
         return None
     digest, code = content[:_DIGEST], content[_DIGEST:]

@@ -30,8 +30,8 @@ KINDS: Final = ("weights", _STATES, "inputs", *_OF_ARENA, _SCRATCH, "gaps", _LIB
 they run, gaps what the plan leaves unused. Libraries are those that compile and run kernels, where their size is known,
 with what they keep of each.
 """
-_LOOP: Final = 280_000
-"""Bytes that numba 0.68 keeps of a loop that it has loaded: measured on 14 loops of a small network."""
+_LOOP: Final = 70_000
+"""Bytes that LLVM keeps of a loop that it has loaded: measured on ten loops, each of one to eleven terms."""
 _NODE: Final = 10_000
 """Bytes of the Python objects of a node that is bound: measured on small networks of 462 and 912 nodes."""
 

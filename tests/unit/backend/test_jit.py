@@ -99,6 +99,37 @@ def test_another_process_runs_what_is_kept_without_numba(compiler: Any, tmp_path
     assert done.stdout.strip() == "not compiled", done.stderr
 
 
+def test_processes_that_need_a_loop_at_once_compile_it_once(compiler: Any, tmp_path: Path) -> None:
+    program = (
+        "import numpy as np; from mpiparallel.backend import jit, loop_compiler\n"
+        "real = loop_compiler.compiled_loop\n"
+        "loop_compiler.compiled_loop = lambda *given: print('compiled') or real(*given)\n"
+        f"input(); jit.Compiler().bind({SOURCE.format('abs')!r}, (3, np.ones(3), np.ones(3)))()\n"
+    )
+    ranks = [
+        subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    for rank in ranks:
+        assert rank.stdin is not None
+        rank.stdin.write("\n")
+        rank.stdin.flush()
+    outputs = [rank.communicate()[0] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0] * 3
+    assert "".join(outputs).split() == ["compiled"]
+    assert [path.suffix for path in (tmp_path / "mpiparallel").iterdir()] == [".o"]
+
+
+def test_a_loop_is_compiled_though_another_process_never_ends_compiling_it(
+    compiler: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jit, "_PATIENCE", 0.02)
+    monkeypatch.setattr(jit, "_lock", lambda file: False)
+    x, y = np.ones(3), np.zeros(3)
+    compiler.bind(SOURCE.format("5 + "), (3, x, y))()
+    assert y.tolist() == [6.0] * 3
+
+
 def test_a_loop_that_needs_what_no_library_has_is_not_run(compiler: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from mpiparallel.backend import machine_code
 
