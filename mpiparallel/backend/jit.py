@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -158,6 +157,8 @@ def _digest(content: bytes) -> bytes:
 
 @cache
 def _compiled_by() -> tuple[object, ...]:
+    from importlib.metadata import version
+
     from mpiparallel.backend.machine_code import host_description
 
     own = (Path(__file__).with_name(name).read_bytes() for name in _MADE_BY)

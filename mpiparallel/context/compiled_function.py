@@ -14,6 +14,7 @@ from mpiparallel.communication import world
 from mpiparallel.compile.bind import CompiledGraph
 from mpiparallel.compile.compilation import Compilation, Variant, global_specs
 from mpiparallel.compile.staged_graph import StagedGraph
+from mpiparallel.compile.strategies import Strategies
 from mpiparallel.compile.structure import Structure, flatten, rebuild
 from mpiparallel.compile.trace_function import called
 from mpiparallel.context.default_values import PYNATIVE_MODE
@@ -25,7 +26,6 @@ from mpiparallel.graph.tensor import Tensor
 from mpiparallel.graph.trace import active_trace
 from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.parallel.fed_pieces import fed_shapes
-from mpiparallel.search.found_strategies import find_strategies
 
 Arrays = list[np.ndarray[Any, Any]]
 
@@ -75,7 +75,7 @@ class CompiledFunction:
     def __init__(self, function: Callable[..., Any], whole_inputs: bool = False) -> None:
         self._function = function
         self._whole_inputs = whole_inputs
-        self._compilation = Compilation(function, tracing_for, find_strategies)
+        self._compilation = Compilation(function, tracing_for, _found_strategies)
         self._last: Variant | None = None
         self.signature: InputSignature | None = None
 
@@ -89,7 +89,7 @@ class CompiledFunction:
     def tried(self, inputs: Sequence[Any]) -> TriedFunction:
         """Return the function as it would be compiled for these inputs, apart from what has been compiled."""
         arrays, structure = _take_apart(inputs)
-        return TriedFunction(Compilation(self._function, tracing_for, find_strategies), _specs(arrays), structure)
+        return TriedFunction(Compilation(self._function, tracing_for, _found_strategies), _specs(arrays), structure)
 
     def compile(self, inputs: Sequence[Any]) -> None:
         """Compile the function for inputs of these shapes, so that the first call finds it ready."""
@@ -148,6 +148,13 @@ class CompiledFunction:
         results = [array.copy() for array in program.compiled.run(arrays, profile)]
         late = program.compiled.runtime.late
         return rebuild(program.traced.structure, [Tensor.arriving(one, late.fetched(one)) for one in results])
+
+
+def _found_strategies(*given: Any) -> Strategies:
+    # A program without automatic cuts does not load the search.
+    from mpiparallel.search.found_strategies import find_strategies
+
+    return find_strategies(*given)
 
 
 def _take_apart(inputs: Sequence[Any]) -> tuple[Arrays, Structure]:

@@ -24,7 +24,7 @@ from mpiparallel.train.evaluation import Evaluation, not_training
 from mpiparallel.train.feeding.dataset_check import check_dataset
 from mpiparallel.train.feeding.feeding_arguments import check_counts, remark_on_feeding
 from mpiparallel.train.feeding.read_columns import first_batch
-from mpiparallel.train.full_search.decision import loaded_plan, micro_batched, pipeline_of
+from mpiparallel.train.full_search.open_training import loaded_plan, micro_batched, pipeline_of
 from mpiparallel.train.loss_scale_manager import LossScaleManager
 from mpiparallel.train.object_collectives import world_or_alone
 from mpiparallel.train.persistence.rank_folders import saved_folder

@@ -23,7 +23,7 @@ from mpiparallel.train.elastic.membership import Membership
 from mpiparallel.train.elastic.proposal import Networks, ReshardRequest, TrainingProgress
 from mpiparallel.train.elastic.resharding import Resharding
 from mpiparallel.train.elastic.shrinking import Commit, Shrinking, is_wanted
-from mpiparallel.train.full_search.decision import decided
+from mpiparallel.train.full_search.open_training import is_open
 from mpiparallel.train.full_search.training_plan import Plan
 from mpiparallel.train.object_collectives import world_or_alone
 from mpiparallel.train.persistence.resume import Resumption
@@ -138,8 +138,11 @@ class TrainingSession:
         Strategy and group files of a rank are those of its stage.
         """
         self.training.set_train()
-        configuration, found = decided(self.training, batch, configuration)
-        self._plan = found or self._plan
+        if is_open(configuration):
+            # All of the search, which other trainings need not load.
+            from mpiparallel.train.full_search.decision import decided
+
+            configuration, self._plan = decided(self.training, batch, configuration)
         staged = self.training.staged_graph(*batch, configuration=configuration)
         check_loaded_strategies(staged, configuration)
         if configuration.strategy_save_file:

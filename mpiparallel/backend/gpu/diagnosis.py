@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.metadata
 import os
 from collections.abc import Mapping
 from typing import Any, Final
@@ -36,6 +35,8 @@ _CAUSES: Final = {
 @functools.cache
 def installed_wheels() -> dict[str, str]:
     """Return the versions of CuPy's and NVIDIA's wheels by name."""
+    import importlib.metadata  # slow to import: only when something is wrong
+
     names = ((one.metadata["Name"] or "", one.version) for one in importlib.metadata.distributions())
     return {name.lower(): version for name, version in names if name.lower().startswith(("cupy", "nvidia-"))}
 

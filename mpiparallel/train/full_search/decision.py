@@ -12,53 +12,19 @@ from mpiparallel.communication.protocol import Communicator
 from mpiparallel.compatibility.remark import remark
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.errors import ConfigurationError
-from mpiparallel.nn.cell import Cell
 from mpiparallel.nn.wrap.pipeline_cell import PipelineCell
 from mpiparallel.nn.wrap.train_one_step import TrainOneStepCell
-from mpiparallel.parallel.configuration import EVERYTHING, ParallelConfiguration, ParallelMode
+from mpiparallel.parallel.configuration import ParallelConfiguration
 from mpiparallel.pipeline.schedule import Schedule
 from mpiparallel.search.cost.prices import Prices
 from mpiparallel.search.found_strategies import machine_of
 from mpiparallel.search.problem.clock import Clock
 from mpiparallel.train.full_search.candidates import Openness, candidates
+from mpiparallel.train.full_search.open_training import pipeline_of
 from mpiparallel.train.full_search.plan_search import best_of
 from mpiparallel.train.full_search.training_plan import Plan
 from mpiparallel.train.full_search.trials import Trials
 from mpiparallel.train.object_collectives import broadcast_object, world_or_alone
-from mpiparallel.train.strategies.loaded_strategies import take_loaded_strategies
-
-
-def is_open(configuration: ParallelConfiguration) -> bool:
-    """Return whether more than strategies is to be decided."""
-    return configuration.mode == ParallelMode.AUTO_PARALLEL and configuration.search_mode == EVERYTHING
-
-
-def loaded_plan() -> Plan | None:
-    """Read the strategy file of the context, if there is one, and return the plan that it has for as many ranks."""
-    said = take_loaded_strategies()
-    plan = Plan.of_json(said) if said else None
-    configuration = current_configuration()
-    if plan is None or configuration.mode not in ParallelMode.ONE_BATCH:
-        return None
-    if plan.devices != configuration.device_num:
-        remark(
-            f"strategy_ckpt_load_file: its plan is for {plan.devices} devices, and there are "
-            f"{configuration.device_num}: the program's own settings count"
-        )
-        return None
-    return plan
-
-
-def micro_batched(network: Cell, configuration: ParallelConfiguration, planned: bool) -> Cell:
-    """Return a network that can be trained in micro-batches and stages, where these are to be found or ``planned``."""
-    if not (planned or is_open(configuration)) or pipeline_of(network) is not None:
-        return network
-    return PipelineCell(network, "auto", stages="auto")
-
-
-def pipeline_of(network: Cell) -> PipelineCell | None:
-    """Return what cuts the batch of a network into micro-batches, if anything does."""
-    return next((cell for _, cell in network.cells_and_names() if isinstance(cell, PipelineCell)), None)
 
 
 def decide(training: TrainOneStepCell, batch: Sequence[Any], configuration: ParallelConfiguration) -> Plan:
@@ -135,10 +101,8 @@ def _found(
 
 def decided(
     training: TrainOneStepCell, batch: Sequence[Any], configuration: ParallelConfiguration
-) -> tuple[ParallelConfiguration, Plan | None]:
-    """Return the configuration to go on with: the one given, or what has been decided, and then the plan."""
-    if not is_open(configuration):
-        return configuration, None
+) -> tuple[ParallelConfiguration, Plan]:
+    """Return the configuration to go on with, and the plan that it is of."""
     plan = decide(training, batch, configuration)
     now = plan.configured(replace(configuration, search_mode=current_configuration().search_mode))
     return replace(now, loaded_strategies=current_configuration().loaded_strategies or now.loaded_strategies), plan

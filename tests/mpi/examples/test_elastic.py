@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance.mpi_launcher import interpreters, library
+
 pytestmark = pytest.mark.mpi
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -17,6 +19,8 @@ def losses(output: str) -> dict[tuple[str, str], float]:
     return {(epoch, step): float(loss) for epoch, step, loss in found}
 
 
+# Under the first MPI, the page of the example is followed (tests/mpi/test_documents.py), with what it prints.
+@pytest.mark.parametrize("mpi_python", interpreters()[-1:], ids=library)
 def test_a_training_that_moves_twice_has_the_losses_of_one_that_stays(mpi_run) -> None:
     pytest.importorskip("sklearn.datasets", reason="scikit-learn, which has the digits, is not installed")
     script = EXAMPLES / "elastic" / "train.py"

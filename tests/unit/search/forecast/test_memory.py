@@ -158,7 +158,7 @@ def test_libraries_grow_by_what_is_kept_of_each_loop_and_each_node() -> None:
     local = local_graph(graph, 0)
     loops = kernel_memory(local).loops
     assert loops > 0
-    assert memory_of(graph, local, 1e6).kinds["libraries"] == 1_000_000 + loops * 280_000 + len(local.nodes) * 10_000
+    assert memory_of(graph, local, 1e6).kinds["libraries"] == 1_000_000 + loops * 70_000 + len(local.nodes) * 10_000
 
 
 def test_gradients_are_a_kind_of_their_own_before_they_are_summed_and_after() -> None:

@@ -24,7 +24,7 @@ from mpiparallel.search.problem.clock import Clock
 from mpiparallel.train import Callback
 from mpiparallel.train.full_search import decision
 from mpiparallel.train.full_search.candidates import Openness, candidates
-from mpiparallel.train.full_search.decision import pipeline_of
+from mpiparallel.train.full_search.open_training import pipeline_of
 from mpiparallel.train.full_search.training_plan import Plan
 from mpiparallel.train.full_search.trials import Trials
 

@@ -12,7 +12,7 @@ from mpiparallel import context, nn
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.search import found_strategies
 from mpiparallel.search.machine.machine import Machine
-from mpiparallel.train.full_search import decision
+from mpiparallel.train.full_search import decision, open_training
 from mpiparallel.train.full_search.plan_search import Best
 from mpiparallel.train.full_search.training_plan import Plan
 from mpiparallel.train.full_search.trials import PricedPlan
@@ -65,7 +65,7 @@ def test_a_plan_counts_for_as_many_ranks_as_it_is_for_where_all_share_a_batch(
     monkeypatch: pytest.MonkeyPatch, remarks: Any
 ) -> None:
     said = [Plan(2).json]
-    monkeypatch.setattr(decision, "take_loaded_strategies", lambda: said[0])
+    monkeypatch.setattr(open_training, "take_loaded_strategies", lambda: said[0])
     for mode, devices, plan in (
         ("data_parallel", 4, None),
         ("data_parallel", 2, None),
@@ -73,12 +73,12 @@ def test_a_plan_counts_for_as_many_ranks_as_it_is_for_where_all_share_a_batch(
         ("auto_parallel", 2, Plan(2)),
     ):
         context.set_auto_parallel_context(parallel_mode=mode, device_num=devices)
-        assert decision.loaded_plan() == plan
+        assert open_training.loaded_plan() == plan
     assert remarks() == []
     context.set_auto_parallel_context(device_num=4)
-    assert decision.loaded_plan() is None
+    assert open_training.loaded_plan() is None
     assert remarks() == [
         "strategy_ckpt_load_file: its plan is for 2 devices, and there are 4: the program's own settings count"
     ]
     said[0] = {}
-    assert decision.loaded_plan() is None
+    assert open_training.loaded_plan() is None
