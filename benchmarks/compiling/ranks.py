@@ -71,8 +71,8 @@ def memory(megabytes: int) -> Figures:
     """Return the MB that a state takes on each rank before and after it has moved from four ranks to two."""
     width = 1024
     everyone = world.current()
-    # What compiles loops is loaded with the first of them.
-    small, data = trained(wide(1, SMALL), SMALL)
+    # One rank of each host compiles a loop, and what it loads for that stays with it.
+    small, data = trained(wide(1, width), width)
     small.train(1, data)
     before = restart_peak()
     model, data = trained(wide(megabytes * 1_000_000 // (12 * width * width), width), width)

@@ -34,7 +34,7 @@ from mpiparallel.search.cost.timed_nodes import scheduled_nodes
 from mpiparallel.search.forecast.forecast import Forecast, make_forecast
 from mpiparallel.search.machine.calibration import measure
 from mpiparallel.search.machine.cluster_file import machine_json
-from mpiparallel.search.machine.libraries import library_bytes
+from mpiparallel.search.machine.libraries import compile_elsewhere, library_bytes
 from mpiparallel.search.machine.machine import Machine
 from mpiparallel.search.machine.stopwatch import Pace, product_seconds
 
@@ -159,6 +159,7 @@ def main() -> None:
     found: Figures = {"plans": []}
     begun = time.perf_counter()
     if job["what"] == "libraries":
+        compile_elsewhere()
         found["libraries"] = library_bytes()
     measures = job["what"] == "steps"
     pace = Pace()

@@ -17,7 +17,7 @@ from mpiparallel.communication.protocol import Communicator
 from mpiparallel.graph.graph import Graph
 from mpiparallel.search.machine.collective_kernels import collective_kernel
 from mpiparallel.search.machine.kernel_times import KernelTimes
-from mpiparallel.search.machine.libraries import library_bytes
+from mpiparallel.search.machine.libraries import compile_elsewhere, library_bytes
 from mpiparallel.search.machine.machine import COLLECTIVES, CollectiveTimes, Link, Machine
 from mpiparallel.search.machine.measured_kernels import compile_share, measured_kernels
 from mpiparallel.search.machine.stopwatch import Pace, Stopwatch
@@ -85,6 +85,9 @@ def measure(
 
 def _libraries(host: Communicator, cores: int) -> float:
     """Return what libraries take of a rank's memory, as a rank for each core finds: others would only load them."""
+    if host.rank == 0:
+        compile_elsewhere()
+    host.rest()
     found = np.array([library_bytes() if host.rank < cores else 0.0])
     host.all_reduce(found, "max")
     return float(found[0])

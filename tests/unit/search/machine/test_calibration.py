@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from itertools import count, pairwise
 from math import isfinite
 from pathlib import Path
@@ -11,6 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from mpiparallel.backend import jit
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.threads import alone, run_world
 from mpiparallel.ops import MatMul, ReLU
@@ -165,3 +168,21 @@ def test_where_the_system_does_not_say_libraries_take_no_memory(monkeypatch: pyt
     # The last time it has become smaller; after that nothing is told.
     found = [libraries.library_bytes() for _ in range(3)]
     assert found == [60 * os.sysconf("SC_PAGE_SIZE"), 0, 0]
+
+
+def test_what_compiles_a_loop_does_not_count_as_what_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(jit, "is_there", lambda: False)
+    libraries.compile_elsewhere()
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(jit, "is_there", lambda: True)
+    monkeypatch.delitem(sys.modules, "llvmlite", raising=False)
+    libraries.compile_elsewhere()
+    assert [path.suffix for path in (tmp_path / "mpiparallel").iterdir()] == [".o"]
+    program = (
+        "import sys; from mpiparallel.search.machine import libraries as l; l.library_bytes(); print(*sys.modules)"
+    )
+    told = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+    assert "llvmlite" in told
+    assert "numba" not in told

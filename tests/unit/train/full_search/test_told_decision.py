@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from math import inf
 from typing import Any
 
@@ -82,3 +84,15 @@ def test_a_plan_counts_for_as_many_ranks_as_it_is_for_where_all_share_a_batch(
     ]
     said[0] = {}
     assert open_training.loaded_plan() is None
+
+
+def test_a_training_without_automatic_cuts_does_not_load_the_search() -> None:
+    program = (
+        "import sys, numpy as np; from mpiparallel import Tensor, nn, ops\n"
+        "net = nn.WithLossCell(nn.Dense(2, 1), nn.MSELoss())\n"
+        "step = nn.TrainOneStepCell(net, nn.SGD(net.trainable_params(), 0.1))\n"
+        "step(Tensor(np.ones((3, 2), np.float32)), Tensor(np.ones((3, 1), np.float32)))\n"
+        "print([name for name in sys.modules if name.startswith('mpiparallel.search')])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "[]", done.stderr
