@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from mpiparallel.backend.cache_folder import cache_folder, keep
+from mpiparallel.compatibility.remark import remark
 from mpiparallel.dtype import bfloat16
 
 _OFF = ("0", "off", "no", "false")
@@ -81,8 +82,11 @@ def compiler() -> Compiler | None:
 @cache
 def _load() -> Compiler | None:
     try:
-        import mpiparallel.backend.machine_code  # noqa: F401  an optional extra, loaded when the first loop is bound
+        from mpiparallel.backend.machine_code import knows_all_of_a_loop  # an optional extra, for the first loop
     except ImportError:
+        return None
+    if not knows_all_of_a_loop():
+        remark("loops are not compiled: this numba is too old; pip install 'numba>=0.62', or set MPIPARALLEL_JIT=0")
         return None
     return Compiler()
 

@@ -18,6 +18,8 @@ from llvmlite import binding
 ENTRY: Final = "mpiparallel_loop"
 """The function that is called, with the address of an array of integers; it returns 0, or what went wrong."""
 
+_FIRST_LLVM = (20,)
+"""That of numba 0.62. Up to LLVM 15, and numba 0.61, there is no larger of two floats for x86."""
 _SYMBOL = struct.Struct("<IBBHQQ")
 _LINKED = frozenset(("", "_GLOBAL_OFFSET_TABLE_"))
 
@@ -42,6 +44,11 @@ def _call(function: Any, given: int, kept: object) -> None:
     status = function(given)
     if status:
         raise RuntimeError(f"a compiled loop has ended with status {status}")
+
+
+def knows_all_of_a_loop() -> bool:
+    """Return whether LLVM translates all that a loop may do; where it does not it ends the process."""
+    return bool(binding.llvm_version_info >= _FIRST_LLVM)
 
 
 def host_description() -> str:

@@ -189,6 +189,21 @@ def test_where_what_runs_loops_cannot_be_imported_there_is_no_compiler(monkeypat
     assert jit.compiler() is None
 
 
+def test_a_numba_that_would_end_the_process_is_told_and_not_used(
+    monkeypatch: pytest.MonkeyPatch, remarks: Callable[[], list[str]]
+) -> None:
+    pytest.importorskip("numba")
+    from mpiparallel.backend import machine_code
+
+    monkeypatch.delenv("MPIPARALLEL_JIT", raising=False)
+    monkeypatch.setattr(jit, "_load", jit._load.__wrapped__)
+    for version, works in (((20, 0, 0), True), ((15, 0, 7), False)):
+        monkeypatch.setattr(machine_code.binding, "llvm_version_info", version)
+        assert (jit.compiler() is not None) == works
+    (said,) = remarks()
+    assert said.startswith("loops are not compiled: this numba is too old; pip install 'numba>=0.62'")
+
+
 def test_larger_and_smaller_are_of_two_floats_of_one_type(compiler: Any) -> None:
     numba = pytest.importorskip("numba")
     source = "def kernel(n, x, y):\n    for k in range(n):\n        y[k] = {}(x[k], y[k])\n"
