@@ -13,7 +13,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from mpiparallel.dtype import bfloat16
 _OFF = ("0", "off", "no", "false")
 _MADE_BY = ("jit.py", "loop_compiler.py", "machine_code.py", "half_conversion.py")
 """What is written there is part of each compiled loop."""
+UNALIGNED: Final = "unaligned"
+"""In the kind of an array: an element of it may begin at any byte."""
 _DIGEST = 16
 _PATIENCE = 10.0
 _NAP = 0.01
@@ -50,7 +52,7 @@ class Compiler:
 
         It is None where the function cannot be compiled or run here.
         """
-        kinds = tuple("int" if isinstance(one, int) else one.dtype.str for one in arguments)
+        kinds = tuple(map(_kind, arguments))
         with self._lock:
             if (source, kinds) not in self._codes:
                 self._codes[source, kinds] = _code(source, kinds)
@@ -89,6 +91,12 @@ def _load() -> Compiler | None:
         remark("loops are not compiled: this numba is too old; pip install 'numba>=0.62', or set MPIPARALLEL_JIT=0")
         return None
     return Compiler()
+
+
+def _kind(argument: Any) -> str:
+    if isinstance(argument, int):
+        return "int"
+    return str(argument.dtype.str if argument.flags.aligned else f"{argument.dtype.str} {UNALIGNED}")
 
 
 def _code(source: str, kinds: Sequence[str]) -> Any:

@@ -52,7 +52,10 @@ def compiled_loop(source: str, kinds: Sequence[str]) -> bytes:
 
 
 def _type_of(kind: str) -> Any:
-    return types.int64 if kind == "int" else types.Array(numba.from_dtype(np.dtype(kind)), 1, "C")
+    if kind == "int":
+        return types.int64
+    dtype, *unaligned = kind.split()
+    return types.Array(numba.from_dtype(np.dtype(dtype)), 1, "C", aligned=not unaligned)
 
 
 def _entry(result: Any) -> Any:

@@ -104,12 +104,16 @@ def test_processes_that_need_a_loop_at_once_compile_it_once(compiler: Any, tmp_p
         "import numpy as np; from mpiparallel.backend import jit, loop_compiler\n"
         "real = loop_compiler.compiled_loop\n"
         "loop_compiler.compiled_loop = lambda *given: print('compiled') or real(*given)\n"
-        f"input(); jit.Compiler().bind({SOURCE.format('abs')!r}, (3, np.ones(3), np.ones(3)))()\n"
+        "print('ready', flush=True); input()\n"
+        f"jit.Compiler().bind({SOURCE.format('abs')!r}, (3, np.ones(3), np.ones(3)))()\n"
     )
     ranks = [
         subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for _ in range(3)
     ]
+    for rank in ranks:
+        assert rank.stdout is not None
+        assert rank.stdout.readline() == "ready\n"
     for rank in ranks:
         assert rank.stdin is not None
         rank.stdin.write("\n")
@@ -261,6 +265,16 @@ def test_a_source_is_compiled_once_for_each_kind_of_arguments(compiler: Any, mon
         compiler.bind(source, (3, x, y))()
         assert y.tolist() == [2 if source is twice else 3] * 3
     assert made == [twice, twice, thrice]
+
+
+def test_elements_may_begin_at_any_byte(compiler: Any) -> None:
+    x, y = (np.frombuffer(bytearray(8 * 99 + 1), np.float64, 99, offset=1) for _ in range(2))
+    x[:] = np.arange(99)
+    for left, right in ((x, y), (x.copy(), np.zeros(99)), (x.copy(), y)):
+        right[:] = 0
+        compiler.bind(SOURCE.format("2 * "), (99, left, right))()
+        np.testing.assert_array_equal(right, 2 * left)
+    assert {kind for _, kinds in compiler._codes for kind in kinds} == {"int", "<f8", "<f8 unaligned"}
 
 
 def test_a_call_keeps_the_memory_that_it_works_on(compiler: Any) -> None:
