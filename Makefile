@@ -6,9 +6,12 @@ SHELL := /bin/sh
 unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help demo test test-mpi test-tutorials test-samples from-mindspore stubs site pictures command-line lint check test-slow test-browser test-cluster test-gpu test-interop test-interop-mindspore soak mutants bench release clean
 
-CANDIDATES := python3.13 python3.12 python3.11 python3.10 python3
+CANDIDATES := python3.13 python3.12 python3.11 python3.10 python3 /usr/bin/python3
 IS_FIT := -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))'
-PYTHON ?= $(shell for python in $(CANDIDATES); do $$python $(IS_FIT) 2>/dev/null && echo $$python && break; done)
+# A version manager compiles Python without the optimisations that distributions use, unless it is asked: a third slower.
+IS_OPTIMISED := -c 'import sys, sysconfig as build; sys.exit(sys.base_prefix != "/usr" and "--enable-opt" not in build.get_config_var("CONFIG_ARGS"))'
+PYTHON ?= $(shell for python in $(CANDIDATES); do $$python $(IS_FIT) && $$python $(IS_OPTIMISED) && echo $$python && exit; done 2>/dev/null; \
+	for python in $(CANDIDATES); do $$python $(IS_FIT) 2>/dev/null && echo $$python && break; done)
 CUDA ?= cuda12x
 METADATA := setup.cfg setup.py pyproject.toml
 # Which of the tests on real ranks `make test` runs; none (SAMPLED=) where test-mpi runs all of them after it.
