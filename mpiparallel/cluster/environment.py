@@ -5,9 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from mpiparallel.cluster.node_list import task_counts
 from mpiparallel.errors import ConfigurationError, RankTableError
+
+_LAUNCHED: Final = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PMI_SIZE")
+
+
+def is_launched(variables: Mapping[str, str]) -> bool:
+    """Return whether an MPI launcher has started the process with these variables.
+
+    >>> is_launched({"PMI_RANK": "0"}), is_launched({"RANK_ID": "0"})
+    (True, False)
+    """
+    return any(name in variables for name in _LAUNCHED)
 
 
 @dataclass(frozen=True, slots=True)

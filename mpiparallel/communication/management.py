@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mpiparallel.backend.blas_threads import limit_blas_threads
+from mpiparallel.cluster.environment import is_launched
 from mpiparallel.cluster.preemption_signal import heed_preemption
 from mpiparallel.communication import abort_hook, world
 from mpiparallel.communication.failed_tests import end_after_failed_tests
-from mpiparallel.communication.gathering import Tie, join_hand_started
 from mpiparallel.communication.named_groups import GlobalComm as GlobalComm
 from mpiparallel.communication.named_groups import create_group as create_group
 from mpiparallel.communication.named_groups import destroy_group as destroy_group
@@ -24,6 +24,9 @@ from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.spawned_processes import joined as joined
 from mpiparallel.communication.threads import alone
 from mpiparallel.errors import CommunicationError, ConfigurationError
+
+if TYPE_CHECKING:
+    from mpiparallel.communication.gathering import Tie
 
 BACKEND_NAMES: Final = ("mpi", "hccl", "nccl", "mccl")
 
@@ -69,8 +72,7 @@ def init(backend_name: str | None = None) -> None:
         raise ConfigurationError(f'init: backend_name "{backend_name}" is not one of {", ".join(BACKEND_NAMES)}')
     heed_preemption()
     if not world.initialised():
-        tie = join_hand_started()
-        opened = _open_world(_launched_ranks(), tie)
+        opened = _open_world(_launched_ranks(), _tie())
         limit_blas_threads(len(opened.host_ranks))
         world.set_current(opened)
 
@@ -87,6 +89,16 @@ def release() -> None:
     if world.initialised():
         world.current().free()
         world.set_current(None)
+
+
+def _tie() -> Tie | None:
+    """Return what ties this process to mpirun where a shell has started it as one rank of several."""
+    if is_launched(os.environ):
+        return None
+    # Slow to load, and launchers start most ranks.
+    from mpiparallel.communication.gathering import join_hand_started
+
+    return join_hand_started()
 
 
 def _launched_ranks() -> int:

@@ -9,15 +9,16 @@ True
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from mpiparallel.compatibility.absent_names import getattr_of
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
 
 _FILES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "_c_expression": (("train.private_names",), ""),
@@ -70,11 +71,14 @@ def places_of(path: str) -> tuple[str, ...] | None:
     return tuple(f"{_PACKAGE}.{place}" for place in PATHS[rest])
 
 
-class _Door(Loader):
-    """Makes a module that looks names up in others."""
+class _Door:
+    """Makes a module that looks names up in others: a ``Loader``, without the base class, which takes long to load."""
 
     def __init__(self, places: tuple[str, ...]) -> None:
         self._places = places
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Leave it to Python to make the module."""
 
     def exec_module(self, module: ModuleType) -> None:
         modules = [importlib.import_module(place) for place in self._places]
@@ -104,7 +108,7 @@ def _offered(module: ModuleType) -> list[str]:
     return [name for name in own if not name.startswith("__")]
 
 
-class _PathFinder(MetaPathFinder):
+class _PathFinder:
     """Finds the paths of MindSpore that are other modules here, after Python has looked for a file."""
 
     def find_spec(
@@ -113,7 +117,7 @@ class _PathFinder(MetaPathFinder):
         places = places_of(fullname)
         if places is None:
             return None
-        return importlib.util.spec_from_loader(fullname, _Door(places), is_package=True)
+        return ModuleSpec(fullname, cast("Loader", _Door(places)), is_package=True)
 
 
 def install() -> None:

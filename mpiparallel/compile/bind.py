@@ -9,14 +9,12 @@ from typing import Any, Final
 import numpy as np
 import xxhash
 
-from mpiparallel.backend.cupy_backend import CupyBackend
 from mpiparallel.backend.freed_memory import give_back_freed_memory
 from mpiparallel.backend.numpy_backend import NumpyBackend
 from mpiparallel.backend.protocol import Array, Backend
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.compatibility.remark import remark
 from mpiparallel.compile.fingerprint import fingerprint_of
-from mpiparallel.compile.graph_text import save_graphs
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.compile.staging.split_stages import remark_split_stages
@@ -96,6 +94,8 @@ def _digest(inputs: Sequence[np.ndarray[Any, Any]]) -> int:
 def make_backend(configuration: ParallelConfiguration) -> Backend:
     """Return the array library that the configuration asks for."""
     if configuration.device_target == "GPU":
+        from mpiparallel.backend.cupy_backend import CupyBackend  # slow to load, with kernels of its own
+
         return CupyBackend(configuration.device_id, configuration.allows_tf32, configuration.convolves_in_tf32)
     return NumpyBackend()
 
@@ -133,6 +133,8 @@ def bind(
     if communicator is not None and len(staged.stages) > 1:
         remark_split_stages([stage.devices.members for stage in staged.stages], communicator.hosts)
     if configuration.save_graphs:
+        from mpiparallel.compile.graph_text import save_graphs  # slow to load, and few ask for it
+
         save_graphs(sharded, local, configuration)
     fingerprint = fingerprint_of(staged, local, configuration)
     if communicator is not None and fingerprint is not None and configuration.mode not in ParallelMode.OWN_BATCH:

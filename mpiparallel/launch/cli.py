@@ -5,25 +5,17 @@ from __future__ import annotations
 import io
 import signal
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from mpiparallel.cluster.exit_codes import FAILED, REFUSED, SIGNALLED
 from mpiparallel.cluster.json_document import shown
 from mpiparallel.errors import MpiParallelError
-from mpiparallel.launch import calibrate, completion, docs, examples, postmortem, run
-from mpiparallel.launch.ckpt import command as ckpt
 from mpiparallel.launch.command_line.parser import Parser
 from mpiparallel.launch.command_line.unusable_path import unusable
-from mpiparallel.launch.demo import command as demo
-from mpiparallel.launch.doctor import command as doctor
 from mpiparallel.launch.job.console import Console, discard, flush_or_discard
 from mpiparallel.launch.job.standard_output import StandardOutput
-from mpiparallel.launch.plan import command as plan
-from mpiparallel.launch.ranktable import command as ranktable
-from mpiparallel.launch.show import command as show
-from mpiparallel.launch.simulate import command as simulate
-from mpiparallel.launch.slurm import command as slurm
 from mpiparallel.version import VERSION
 
 if TYPE_CHECKING:
@@ -33,34 +25,33 @@ if TYPE_CHECKING:
 
 
 class CommandModule(Protocol):
-    """A module that is one subcommand: its name, its arguments, and what it does with them."""
-
-    NAME: str
+    """A module that is one subcommand: its arguments, and what it does with them."""
 
     def add_parser(self, subparsers: Subparsers) -> None:
-        """Add the parser of the subcommand ``NAME`` to ``subparsers``."""
+        """Add the parser of the subcommand to ``subparsers``."""
 
     def execute(self, arguments: argparse.Namespace) -> int:
         """Do what the parsed ``arguments`` ask for; return the exit code."""
 
 
 _EXAMPLES = ("mpiparallel doctor", "mpiparallel demo", "mpiparallel run -n 4 train.py --epochs 3")
-COMMANDS: tuple[CommandModule, ...] = (
-    run,
-    demo,
-    plan,
-    calibrate,
-    simulate,
-    ckpt,
-    ranktable,
-    slurm,
-    doctor,
-    postmortem,
-    show,
-    examples,
-    docs,
-    completion,
-)
+COMMANDS: Final = {
+    "run": "run",
+    "demo": "demo.command",
+    "plan": "plan.command",
+    "calibrate": "calibrate",
+    "simulate": "simulate.command",
+    "ckpt": "ckpt.command",
+    "ranktable": "ranktable.command",
+    "slurm": "slurm.command",
+    "doctor": "doctor.command",
+    "postmortem": "postmortem",
+    "show": "show.command",
+    "examples": "examples",
+    "docs": "docs",
+    "completion": "completion",
+}
+"""The names of the subcommands, in the order of the help, and their modules."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -97,9 +88,8 @@ def _unprinted(error: OSError) -> int:
 
 def _executed(words: Sequence[str]) -> int:
     arguments = _parsed(words)
-    commands = {command.NAME: command for command in COMMANDS}
     try:
-        return commands[arguments.command].execute(arguments)
+        return _module(arguments.command).execute(arguments)
     except MpiParallelError as error:
         if arguments.debug:
             raise
@@ -117,24 +107,30 @@ def _executed(words: Sequence[str]) -> int:
 
 
 def _parsed(words: Sequence[str]) -> argparse.Namespace:
-    parser = command_line()
+    # The modules of all commands take several times as long to load as that of one.
+    named = next((word for word in words if word != "--debug"), "")
+    parser = command_line((named,) if named in COMMANDS else COMMANDS)
     for word in words:
         if "\0" in word:
             parser.error(f"{shown(word)} has a NUL, which no argument and no path can have")
     return parser.parse_args(words)
 
 
-def command_line() -> Parser:
-    """Return the parser of ``mpiparallel``, with those of all its subcommands."""
+def command_line(names: Iterable[str] = COMMANDS) -> Parser:
+    """Return the parser of ``mpiparallel``, with those of the subcommands ``names``."""
     parser = Parser(
         prog="mpiparallel",
         description="Train one network on many MPI ranks.",
         epilog="mpiparallel COMMAND --help tells more of each.",
         examples=_EXAMPLES,
     )
-    parser.set_defaults(debug=False, whole_parser=parser)
+    parser.set_defaults(debug=False, make_whole_parser=command_line)
     parser.add_argument("--version", action="version", version=f"mpiparallel {VERSION}", help="print the version")
     commands = parser.add_commands("command", "COMMAND")
-    for command in COMMANDS:
-        command.add_parser(commands)
+    for name in names:
+        _module(name).add_parser(commands)
     return parser
+
+
+def _module(name: str) -> CommandModule:
+    return cast("CommandModule", import_module(f"mpiparallel.launch.{COMMANDS[name]}"))

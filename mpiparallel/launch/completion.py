@@ -40,7 +40,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """Print the script of the shell that ``arguments`` name, for the whole command line they are of; return 0."""
     import shtab
 
-    parser: Parser = arguments.whole_parser
+    parser: Parser = arguments.make_whole_parser()
     for inner in _every_command(parser):
         _describe(inner)
     print(shtab.complete(parser, arguments.shell))

@@ -12,7 +12,6 @@ PURE = (
     "mpiparallel",
     "mpiparallel.cluster.rank_table",
     "mpiparallel.errors",
-    "mpiparallel.launch.cli",
     "mpiparallel.layout.layout",
     "mpiparallel.pipeline",
     "mpiparallel.reshard.planning.plan",
@@ -27,6 +26,26 @@ def loaded_after(statement: str) -> list[str]:
 @pytest.mark.parametrize("module", PURE)
 def test_launching_and_planning_load_no_array_mpi_or_file_library(module: str) -> None:
     assert loaded_after(f"import {module}") == []
+
+
+def test_the_commands_load_no_array_mpi_or_file_library() -> None:
+    assert loaded_after("from mpiparallel.launch.cli import command_line; command_line()") == []
+
+
+NOT_OF_EACH_RANK = (
+    "mpiparallel.backend.cupy_backend",
+    "mpiparallel.communication.gathering",
+    "mpiparallel.compile.graph_text",
+    "mpiparallel.ops.images.convolution.kernels",
+    "mpiparallel.pipeline.svg_drawing",
+    "mpiparallel.search",
+)
+
+
+def test_a_rank_loads_neither_gpus_nor_drawings_nor_images_nor_the_search_before_it_needs_them() -> None:
+    program = f"import sys; from mpiparallel import Model, nn, ops; print({{*{NOT_OF_EACH_RANK}}} & {{*sys.modules}})"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert loaded == "set()\n"
 
 
 def test_the_whole_public_front_loads_no_mpi_and_no_gpu_library() -> None:

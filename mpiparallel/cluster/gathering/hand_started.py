@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mpiparallel.cluster.environment import Environment
+from mpiparallel.cluster.environment import Environment, is_launched
 from mpiparallel.cluster.rank_table import RankTable
 from mpiparallel.errors import ConfigurationError, RankTableError
 
@@ -20,7 +20,6 @@ SECONDS_VARIABLE = "HCCL_CONNECT_TIMEOUT"
 """MindSpore's variable for how many seconds processes wait for the last one to be started."""
 SECONDS = 120.0
 
-_LAUNCHERS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PMI_SIZE")
 _DIGEST_CHARACTERS = 24
 
 
@@ -60,7 +59,7 @@ class HandStarted:
         RankTableError
             The rank table cannot be read, has another number of ranks, or puts the rank on another host.
         """
-        if any(name in variables for name in _LAUNCHERS):
+        if is_launched(variables):
             return None
         named = variables.get("RANK_TABLE_FILE")
         path = Path(named).absolute() if named else None

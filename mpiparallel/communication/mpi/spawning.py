@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from mpiparallel.cluster.environment import is_launched
 from mpiparallel.communication import spawned_processes
 from mpiparallel.communication.abort_hook import let_last_words_through
 from mpiparallel.communication.agreement import failing_together, raise_together
@@ -19,7 +20,6 @@ from mpiparallel.communication.mpi.opening import abort_job_on_uncaught_exceptio
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.errors import CommunicationError
 
-_LAUNCHERS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 _MEND = "where processes cannot be started, begin with as many ranks as will be needed, and let some rest"
 # Of Open MPI's mpirun, which would refuse more processes than cores; others ignore what they do not know.
 _PLACEMENT = {"map_by": "slot:oversubscribe", "bind_to": "none"}
@@ -66,7 +66,7 @@ def joined_world() -> Communicator:
 def _problem(count: int) -> str | None:
     if count < 1:
         return f"grow: {count} processes cannot be started; pass 1 or more"
-    if not any(variable in os.environ for variable in _LAUNCHERS):
+    if not is_launched(os.environ):
         return "grow: this process was started without a launcher, which would start others; use mpirun -n 1"
     return None
 

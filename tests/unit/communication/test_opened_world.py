@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mpiparallel import communication
-from mpiparallel.communication import init, management, world
+from mpiparallel.communication import gathering, init, management, world
 from mpiparallel.communication.threads import alone
 from mpiparallel.errors import CommunicationError
 
@@ -75,7 +75,7 @@ def opened(monkeypatch: pytest.MonkeyPatch, library: Library | None, tie: Any = 
         monkeypatch.setitem(sys.modules, MPI, library)
         monkeypatch.setattr(communication, "mpi", library, raising=False)
     done = [] if library is None else library.done
-    monkeypatch.setattr(management, "join_hand_started", lambda: tie)
+    monkeypatch.setattr(gathering, "join_hand_started", lambda: tie)
     monkeypatch.setattr(management, "limit_blas_threads", lambda ranks: done.append(f"{ranks} share the cores"))
     monkeypatch.setattr(management, "end_after_failed_tests", lambda end: done.append(end))
     monkeypatch.setattr(management.abort_hook, "abort_on_uncaught_exception", lambda abort: done.append(abort))

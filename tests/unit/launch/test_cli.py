@@ -15,7 +15,7 @@ import pytest
 
 from mpiparallel.errors import LaunchError
 from mpiparallel.launch import docs
-from mpiparallel.launch.cli import command_line, main
+from mpiparallel.launch.cli import COMMANDS, command_line, main
 from mpiparallel.launch.command_line.argument_types import seconds
 from mpiparallel.launch.command_line.parser import Parser
 from mpiparallel.version import VERSION
@@ -35,11 +35,26 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_starting_a_job_imports_neither_numpy_nor_mpi() -> None:
     program = (
-        "import sys, mpiparallel.launch.cli, mpiparallel.launch.rank.worker\n"
+        "import sys, mpiparallel.launch.run, mpiparallel.launch.rank.worker\n"
         "print(sorted({'numpy', 'mpi4py', 'h5py', 'google.protobuf'} & set(sys.modules)))"
     )
     ended = patience.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout == "[]\n"
+
+
+def test_a_command_loads_no_other() -> None:
+    others = {f"mpiparallel.launch.{module}" for name, module in COMMANDS.items() if name != "ranktable"}
+    shown = SHIPPED / "rank_table_8pcs.json"
+    program = "import sys; from mpiparallel.launch.cli import main; main(sys.argv[1:]); print(*sys.modules)"
+    words = [sys.executable, "-c", program, "ranktable", "show", str(shown)]
+    loaded = patience.run(words, capture_output=True, text=True, check=True).stdout.split()
+    assert "mpiparallel.launch.ranktable.command" in loaded
+    assert not others & set(loaded)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_loaded_alone_is_that_of_the_whole(name: str) -> None:
+    assert command_line([name]).commands[name].format_help() == command_line().commands[name].format_help()
 
 
 def test_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:

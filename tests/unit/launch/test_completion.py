@@ -55,7 +55,7 @@ def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_every_script_is_the_shell_s_own_and_knows_all_commands(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = script(shell, capsys)
-    assert all(command.NAME in text for command in COMMANDS)
+    assert all(name in text for name in COMMANDS)
     # bash shows words alone.
     assert ("look at checkpoints, mend them and convert them" in text) == (shell != "bash")
     if shutil.which(shell):

@@ -16,7 +16,6 @@ from mpiparallel.graph.operator import Kernel, register
 from mpiparallel.graph.tensor import Tensor
 from mpiparallel.layout.box import Box
 from mpiparallel.ops.images.convolution.convolution_base import Convolution
-from mpiparallel.ops.images.convolution.kernels import forward, input_gradient, weight_gradient
 from mpiparallel.ops.images.window_parts import covered, cropped, image_of, output_of
 
 Tensors = Sequence[Tensor]
@@ -85,6 +84,8 @@ class Conv2D(Convolution):
         return self.of_part(x, x.box, weight, outputs[0])
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        from mpiparallel.ops.images.convolution.kernels import forward  # slow to load: few networks have images
+
         x, weight = inputs
         return forward(runtime, self.windows(x.shape), self.group, x, weight, outputs[0])
 
@@ -148,6 +149,8 @@ class Conv2DBackpropInput(Convolution):
         return operator if image == dx.box else operator.configured(boxes=(image, dx.box))
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        from mpiparallel.ops.images.convolution.kernels import input_gradient
+
         (dy, weight, _), dx = inputs, outputs[0]
 
         def bind(target: Array) -> Kernel:
@@ -202,5 +205,7 @@ class Conv2DBackpropFilter(Convolution):
         return self.of_part(x, x.box, outputs[0], dy)
 
     def kernel(self, runtime: Runtime, inputs: Sequence[Array], outputs: Sequence[Array]) -> Kernel:
+        from mpiparallel.ops.images.convolution.kernels import weight_gradient
+
         dy, x, _ = inputs
         return weight_gradient(runtime, self.windows(x.shape), self.group, dy, x, outputs[0])
