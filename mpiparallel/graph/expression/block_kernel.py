@@ -56,6 +56,7 @@ class _BlockProgram:
         self._arrays: list[Array | _Register] = []
         self._place: dict[Term, int] = {}
         self._free: list[int] = []
+        self._read_in: dict[int, list[Term]] = {}
         self.steps: list[BlockStep] = []
         self._compile()
 
@@ -110,10 +111,12 @@ class _BlockProgram:
         if root in self._bound.leaves:
             return None
         step = terms.index(root) - (not self._is_safe_in_place(root))
-        for term, array in self._bound.leaves.items():
-            if last.get(term, -1) > step and _overlaps(array, target):
-                return None
-        return self._add(target)
+        read = [leaf for leaf, array in self._bound.leaves.items() if leaf in last and _overlaps(array, target)]
+        if any(last[leaf] > step for leaf in read):
+            return None
+        place = self._add(target)
+        self._read_in[place] = read
+        return place
 
     def _output_ahead(
         self, term: Term, step: int, terms: Sequence[Term], last: dict[Term, int], targets: dict[Term, int | None]
@@ -126,8 +129,7 @@ class _BlockProgram:
                 continue
             waits = step < terms.index(root) and last[term] <= terms.index(root) and self._is_safe_in_place(root)
             taken = any(self._place.get(one) == place and last[one] > step for one in terms[:step] if one in last)
-            array = self._arrays[place]
-            read = any(last.get(leaf, -1) > step and _overlaps(own, array) for leaf, own in self._bound.leaves.items())
+            read = any(last[leaf] > step for leaf in self._read_in[place])
             if waits and not taken and not read:
                 return place
         return None

@@ -371,11 +371,14 @@ def bounds(array: np.ndarray[Any, Any]) -> Bounds:
 
 def _is_view(found: Any, arrays: Sequence[Any]) -> bool:
     several = found if isinstance(found, (list, tuple)) else [found]
-    return all(
-        not isinstance(one, (np.ndarray, np.generic))
-        or (isinstance(one, np.ndarray) and any(np.may_share_memory(one, each) for each in arrays))
-        for one in several
-    )
+    return all(not isinstance(one, (np.ndarray, np.generic)) or _shares(one, arrays) for one in several)
+
+
+def _shares(one: Any, arrays: Sequence[Any]) -> bool:
+    """Return whether a result is one of the arrays, or a part of one; what owns its memory is no part."""
+    if one.flags.owndata:
+        return any(one is each for each in arrays)
+    return any(np.may_share_memory(one, each) for each in arrays)
 
 
 DEVICE = Device()
