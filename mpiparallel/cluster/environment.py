@@ -10,11 +10,11 @@ from typing import Final
 from mpiparallel.cluster.node_list import task_counts
 from mpiparallel.errors import ConfigurationError, RankTableError
 
-_LAUNCHED: Final = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PMI_SIZE")
+_LAUNCHED: Final = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 
 
 def is_launched(variables: Mapping[str, str]) -> bool:
-    """Return whether an MPI launcher has started the process with these variables.
+    """Return whether an MPI launcher has given the process with these variables a rank.
 
     >>> is_launched({"PMI_RANK": "0"}), is_launched({"RANK_ID": "0"})
     (True, False)
