@@ -4,7 +4,7 @@ SHELL := /bin/sh
 .DELETE_ON_ERROR:
 # Tests start thousands of processes: each would compile all modules anew where this is set, as in many containers.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test test-mpi test-tutorials test-samples from-mindspore stubs site pictures command-line lint check test-slow test-browser test-cluster test-gpu test-interop test-interop-mindspore soak mutants bench release clean
+.PHONY: help demo test test-mpi test-reliability test-tutorials test-samples from-mindspore stubs site pictures command-line lint check test-slow test-browser test-cluster test-gpu test-interop test-interop-mindspore soak mutants bench release clean
 
 CANDIDATES := python3.13 python3.12 python3.11 python3.10 python3 /usr/bin/python3
 IS_FIT := -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))'
@@ -14,7 +14,7 @@ PYTHON ?= $(shell for python in $(CANDIDATES); do $$python $(IS_FIT) && $$python
 	for python in $(CANDIDATES); do $$python $(IS_FIT) 2>/dev/null && echo $$python && break; done)
 CUDA ?= cuda12x
 METADATA := setup.cfg setup.py pyproject.toml
-# Which of the tests on real ranks `make test` runs; none (SAMPLED=) where test-mpi runs all of them after it.
+# Which of the tests on real ranks `make test` runs; none (SAMPLED=) where test-mpi and test-reliability run all of them after it.
 SAMPLED = $(EMPTY) or sample
 TESTED = (not mpi$(SAMPLED)) and not gpu and not interop and not mindspore and not slow and not cluster and not tutorial and not samples and not browser
 SOAKED := tests/reliability $(addprefix tests/unit/, train/persistence/test_resume.py reshard/test_any_reshard.py cluster/test_hostile_files.py \
@@ -34,11 +34,17 @@ test: export OPENBLAS_NUM_THREADS := 1
 test:
 	.venv/bin/python -m pytest -n auto --dist worksteal -m "$(TESTED)"
 
-test-mpi: .venv/.test .venv-mpich/.test ## run all tests on real ranks, with Open MPI and with MPICH, and let ranks die
+test-mpi: .venv/.test .venv-mpich/.test ## run all tests on real ranks, with Open MPI and with MPICH
 test-mpi: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
 test-mpi: export OPENBLAS_NUM_THREADS := 1
 test-mpi:
-	.venv/bin/python -m pytest -n 2 --dist worksteal -m "mpi and not slow" tests/mpi tests/reliability
+	.venv/bin/python -m pytest -n 2 --dist worksteal -m "mpi and not slow" tests/mpi
+
+test-reliability: .venv/.test .venv-mpich/.test ## let real ranks die, hang and differ, with Open MPI and with MPICH
+test-reliability: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
+test-reliability: export OPENBLAS_NUM_THREADS := 1
+test-reliability:
+	.venv/bin/python -m pytest -n 2 --dist worksteal -m "mpi and not slow" tests/reliability
 
 test-tutorials: .venv/.test .venv-mpich/.test ## follow every listing of MindSpore's tutorials on real ranks; they are not in this repository
 test-tutorials: export MPIPARALLEL_TEST_PYTHONS := $(CURDIR)/.venv/bin/python:$(CURDIR)/.venv-mpich/bin/python
@@ -81,7 +87,7 @@ lint: .venv/.test ## check style, types and layers
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-logo
 
-check: lint test test-mpi ## lint, then all tests but those of several hosts
+check: lint test test-mpi test-reliability ## lint, then all tests but those of several hosts
 
 test-gpu: .venv/.$(CUDA) ## run the tests that need a CUDA device (CUDA=cuda12x or cuda13x)
 	.venv/bin/python -m pytest -m gpu

@@ -1,7 +1,7 @@
 """Whatever happens to one rank, or to the launcher, the job ends, says what came first, and leaves nothing running.
 
 The times are promises to users, not claims of these tests: a machine may be busy. They are recorded, and the page tells
-them. ``make test-mpi`` runs a sample, ``make soak`` every case.
+them. ``make test-reliability`` runs a sample, ``make soak`` every case.
 """
 
 from __future__ import annotations

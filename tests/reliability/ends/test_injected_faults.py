@@ -1,7 +1,7 @@
 """Whatever strikes a job while it starts, saves, moves arrays or ends: it ends, blames who it was, and leaves nothing.
 
 Fault, moment and rank are drawn from a seed, and so is what is full meanwhile: the launcher's stdout or the disk of the
-logs. ``make test-mpi`` draws a few, ``make soak`` 200.
+logs. ``make test-reliability`` draws a few, ``make soak`` 200.
 """
 
 from __future__ import annotations

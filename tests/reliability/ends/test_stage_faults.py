@@ -1,7 +1,7 @@
 """A rank of a pipeline's stage that is killed, stopped or fails at any kind of action: the job ends and names it all.
 
 Started again it ends as if nothing had struck it. What strikes which rank, in which step, at which action of which
-micro-batch, is drawn from a seed. ``make test-mpi`` draws each kind of action once, ``make soak`` 60 jobs.
+micro-batch, is drawn from a seed. ``make test-reliability`` draws each kind of action once, ``make soak`` 60 jobs.
 """
 
 from __future__ import annotations
