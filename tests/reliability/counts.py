@@ -1,8 +1,8 @@
 """How often a test of reliability tries, and where its figures go: the only place that reads the environment for that.
 
 ``make test`` and ``make test-reliability`` try a tenth or less; ``MPIPARALLEL_SOAK=1`` is all of it,
-``MPIPARALLEL_SOAK=0.5`` half. ``make soak`` also names a file in ``MPIPARALLEL_SOAK_FIGURES``: each test adds a line of JSON, and ``report``
-makes a table of them.
+``MPIPARALLEL_SOAK=0.5`` half. ``make soak`` also names a file in ``MPIPARALLEL_SOAK_FIGURES``: each test adds a line of
+JSON, and ``report`` makes a table of them.
 """
 
 from __future__ import annotations
