@@ -39,23 +39,28 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "action": ("Action", "Kind"),
-    "costs": ("Costs",),
-    "panel": ("Panel",),
-    "parsing": ("parse", "read_schedule"),
-    "placement": ("Placement",),
-    "registry": ("SCHEDULES", "make_schedule", "schedule_name"),
-    "report": ("Report", "check"),
-    "schedule": ("Schedule",),
-    "svg_drawing": ("picture",),
-    "text_drawing": ("drawn_text",),
-    "timing": ("TimedAction", "time_line"),
+    "SCHEDULES": "registry",
+    "Action": "action",
+    "Costs": "costs",
+    "Kind": "action",
+    "Panel": "panel",
+    "Placement": "placement",
+    "Report": "report",
+    "Schedule": "schedule",
+    "TimedAction": "timing",
+    "check": "report",
+    "drawn_text": "text_drawing",
+    "make_schedule": "registry",
+    "parse": "parsing",
+    "picture": "svg_drawing",
+    "read_schedule": "parsing",
+    "schedule_name": "registry",
+    "time_line": "timing",
 }
 
 
 def __getattr__(name: str) -> Any:
     # A rank needs a schedule alone, so what checks and draws it is loaded when it is asked for.
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{home}"), name)
+    if name in _HOMES:
+        return getattr(import_module(f"mpiparallel.pipeline.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

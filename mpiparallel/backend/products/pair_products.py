@@ -32,7 +32,7 @@ class PairProducts:
 
     def bind(self, product: Product, scratch: Scratch) -> Callable[[], object] | None:
         """Return what computes a product of bfloat16; None where BLAS in float32 is as fast, or more is wanted."""
-        if product.x.dtype != _BFLOAT16 or not product.is_plain or blas_threads() > _THREADS:
+        if not product.is_plain or blas_threads() > _THREADS:
             return None
         return pair_product(product.x, product.y, product.output, scratch)
 

@@ -59,6 +59,7 @@ class HandStarted:
         RankTableError
             The rank table cannot be read, has another number of ranks, or puts the rank on another host.
         """
+        # A size without a rank is left to ``init``, which refuses it.
         if is_launched(variables) or "PMI_SIZE" in variables:
             return None
         named = variables.get("RANK_TABLE_FILE")

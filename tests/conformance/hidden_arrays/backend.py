@@ -14,6 +14,7 @@ import pytest
 from mpiparallel.backend import cupy_backend
 from mpiparallel.backend.cupy_backend import CupyBackend
 from mpiparallel.backend.numpy_backend import NumpyBackend
+from mpiparallel.backend.products import cublas_products
 from mpiparallel.backend.products.cublas_lt import CublasLt
 from mpiparallel.backend.products.cublas_products import CublasProducts
 from mpiparallel.backend.protocol import AddressTable
@@ -21,7 +22,7 @@ from mpiparallel.communication.transport.staged import PinnedSlots
 from mpiparallel.compile import bind
 from mpiparallel.train.elastic import resharding
 from tests.conformance.hidden_arrays.array import hidden_of
-from tests.conformance.hidden_arrays.cublas_lt import FakeCublasLt
+from tests.conformance.hidden_arrays.cublas_lt import NEEDED, FakeCublasLt
 from tests.conformance.hidden_arrays.library import hidden_library, shared_gpu
 from tests.conformance.hidden_arrays.nccl import hidden_nccl
 from tests.conformance.hidden_arrays.stream import DEVICE
@@ -49,6 +50,7 @@ def install(
 
     DEVICE.reset()
     patch.setattr(PinnedSlots.__init__, "__defaults__", (_SLOT_BYTES,))
+    patch.setattr(cublas_products, "WORKSPACE", NEEDED)
     patch.setattr(cupy_backend, "_STREAMS", ContextVar("device_streams"))
     patch.setitem(sys.modules, "cupy", hidden_library(uuid))
     patch.setitem(sys.modules, "cupy.cuda.nccl", hidden_nccl(folder))

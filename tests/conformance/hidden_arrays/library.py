@@ -114,16 +114,12 @@ def _matmul(x: Any, y: Any, out: Any = None) -> Any:
     return _called(np.matmul, (x, y), {} if out is None else {"out": out})
 
 
-_FILLED = 1 << 22
-"""Bytes: workspaces of libraries are longer, and hold no numbers of ours."""
-
-
 def _empty(shape: Any, dtype: Any = float, order: str = "C") -> HiddenArray:
-    """Return memory in which floats are no numbers; what is longer than all that tests compute with holds anything."""
+    """Return memory in which floats are no numbers."""
     made = np.empty(shape, dtype, order)
     DEVICE.allocate(made.nbytes)
     DEVICE.find_room(made.nbytes)
-    made.reshape(-1).view(np.uint8)[:_FILLED] = 0xFF
+    made.reshape(-1).view(np.uint8)[...] = 0xFF
     return HiddenArray(made)
 
 
