@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FOLDERS = ("clusters", "docs", "examples", "hostfiles", "launchers", "rank_tables")
 """As MANIFEST.in has them, for the archive of sources."""
-NEXT = runpy.run_path("mpiparallel/version.py")["VERSION"]
+NEXT = runpy.run_path("mpiparallel/launch/version.py")["VERSION"]
 UNTAGGED = f"{NEXT}.dev0"
 
 
@@ -41,7 +41,7 @@ class BuildWithFolders(build_py):
         for folder in FOLDERS:
             left_out = shutil.ignore_patterns("__pycache__", "reference")
             shutil.copytree(folder, package / "shipped" / folder, ignore=left_out, dirs_exist_ok=True)
-        version = package / "version.py"
+        version = package / "launch" / "version.py"
         version.write_text(version.read_text().replace(f'"{NEXT}"', f'"{self.distribution.get_version()}"'))
 
 

@@ -13,7 +13,7 @@ sys.path.insert(0, str(FOLDER.parent))
 from docs.operator_cuts import lines_about  # noqa: E402 - found by the line above
 from docs.reference_pages import write_pages  # noqa: E402 - found by the line above
 from mpiparallel.graph.operator import Operator  # noqa: E402
-from mpiparallel.version import VERSION  # noqa: E402
+from mpiparallel.launch.version import VERSION  # noqa: E402
 
 project = "mpiparallel"
 author = "the authors of mpiparallel"

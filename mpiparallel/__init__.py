@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpiparallel.compatibility.absent_names import getattr_of
 from mpiparallel.compatibility.mindspore_paths import install
-from mpiparallel.version import VERSION as __version__  # noqa: N811
+from mpiparallel.launch.version import VERSION as __version__  # noqa: N811
 
 if TYPE_CHECKING:
     from mpiparallel import communication as communication

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +19,7 @@ import numpy as np
 
 from mpiparallel.backend.cache_folder import cache_folder, keep
 from mpiparallel.compatibility.remark import remark
+from mpiparallel.dataclass import dataclass
 from mpiparallel.dtype import bfloat16
 
 _OFF = ("0", "off", "no", "false")

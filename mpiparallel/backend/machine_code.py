@@ -8,12 +8,14 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
 from llvmlite import binding
+
+from mpiparallel.dataclass import dataclass
 
 ENTRY: Final = "mpiparallel_loop"
 """The function that is called, with the address of an array of integers; it returns 0, or what went wrong."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from mpiparallel.backend.nvidia_library import nvidia_library
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ConfigurationError
 
 OPTIONS: Final = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +11,7 @@ from mpiparallel.backend.attention.request import Attentions
 from mpiparallel.backend.convolutions.request import Convolutions
 from mpiparallel.backend.gpu.links import DeviceLinks
 from mpiparallel.backend.products.product import Products
+from mpiparallel.dataclass import dataclass
 
 Array = Any
 """An array of the backend: ``numpy.ndarray`` or ``cupy.ndarray``."""

@@ -6,7 +6,6 @@ numba: import this module from compiled loops only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +13,8 @@ from llvmlite import binding, ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
+
+from mpiparallel.dataclass import dataclass
 
 SIZE = types.intp
 _INDEX = ir.IntType(32)

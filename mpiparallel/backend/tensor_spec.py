@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.layout.box import Box
 
 

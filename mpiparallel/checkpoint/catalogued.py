@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX, Manifest
 from mpiparallel.checkpoint.shard_places import SHARD_FORMATS
+from mpiparallel.dataclass import dataclass
 
 
 @dataclass(frozen=True)

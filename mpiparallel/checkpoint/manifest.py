@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ from mpiparallel.checkpoint.manifest_entries import (
     text_in,
 )
 from mpiparallel.checkpoint.shard.index import check_info
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.layout import Layout
 from mpiparallel.layout.layout_json import integers

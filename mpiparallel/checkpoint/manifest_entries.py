@@ -10,13 +10,13 @@ import json
 import marshal
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 import numpy as np
 
 from mpiparallel.checkpoint.shard_places import IN_RANK_FOLDERS, is_shard_of
+from mpiparallel.dataclass import dataclass
 from mpiparallel.dtype import dtype_text
 from mpiparallel.errors import CheckpointError, LayoutError
 from mpiparallel.layout.layout import Layout

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
+
+from mpiparallel.dataclass import dataclass
 
 SHARD_FORMATS: Final = ("h5", "ckpt", "safetensors")
 """The formats that shards may have."""

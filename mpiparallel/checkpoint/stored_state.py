@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +18,7 @@ from mpiparallel.checkpoint.files.regular_file import check_folder
 from mpiparallel.checkpoint.formats.registry import open_file
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.manifest_entries import ShardEntry
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from mpiparallel.cluster.node_list import task_counts
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ConfigurationError, RankTableError
 
 _LAUNCHED: Final = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
@@ -22,7 +22,7 @@ def is_launched(variables: Mapping[str, str]) -> bool:
     return any(name in variables for name in _LAUNCHED)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Environment:
     """One rank: its number among ``size``, its number among the ``local_size`` ranks of its host, and its device.
 

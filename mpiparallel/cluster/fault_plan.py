@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ConfigurationError
 
 KINDS: Final[Mapping[str, str]] = {
@@ -38,7 +38,7 @@ _ACTION = re.compile(r"[FIW][0-9]{1,4}(?:\.[0-9]{1,4})?(?:[<>][0-9]{1,4})?|[RU]"
 _RANGE = re.compile(r"([0-9]{1,12})(?:-([0-9]{1,12}))?")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PlannedFault:
     """One fault: its kind, the rank that it strikes, and when, by the count of that rank's collectives from 1.
 
@@ -62,7 +62,7 @@ class PlannedFault:
         return f"{KINDS[self.kind].format(self.rank)} {self.moment} {when}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FaultPlan:
     """What ``--chaos`` asks for: named faults, a seed, and the attempts that are struck.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from mpiparallel.cluster.file_problems import FileProblems, refuse
@@ -11,10 +10,11 @@ from mpiparallel.cluster.hostfile_line import Line, read_line
 from mpiparallel.cluster.node_list import MOST_HOSTS
 from mpiparallel.cluster.rank_table import RankTable
 from mpiparallel.cluster.text_file import read_text
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import RankTableError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Host:
     """One host, the number of ranks it may run, and the most it may run where the hostfile limits them."""
 
@@ -28,7 +28,7 @@ class Host:
         return is_loopback(self.name)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Hostfile:
     """The hosts of a job in rank order: the first ranks run on the first host.
 

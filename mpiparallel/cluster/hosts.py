@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import RankTableError
 
 

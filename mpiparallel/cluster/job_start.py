@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from mpiparallel.dataclass import dataclass
 
 JOB_VARIABLE: Final = "MPIPARALLEL_JOB"
 """What tells a job from all others; the launcher sets it, the same for all its restarts."""

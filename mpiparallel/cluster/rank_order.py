@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import RankTableError
 
 _RUN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RankOrder:
     """The ranks in MPI's order: process ``number`` of ``MPI_COMM_WORLD`` is rank ``ranks[number]`` of the job.
 

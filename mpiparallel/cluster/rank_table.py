@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import cast
@@ -14,10 +13,11 @@ from mpiparallel.cluster.json_lines import line_numbers
 from mpiparallel.cluster.rank_table_entries import DeviceEntry, ServerEntry, check_whole
 from mpiparallel.cluster.rank_table_json import VERSION, read
 from mpiparallel.cluster.text_file import read_text
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import RankTableError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Device:
     """One device: its number on its server, the address of its network interface, and the rank that owns it."""
 
@@ -26,7 +26,7 @@ class Device:
     rank_id: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Server:
     """One host and its devices; ``server_id`` is its address or name."""
 

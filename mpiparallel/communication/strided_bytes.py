@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
+
+from mpiparallel.dataclass import dataclass
 
 
 @dataclass(frozen=True)

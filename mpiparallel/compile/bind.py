@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +17,7 @@ from mpiparallel.compile.fingerprint import fingerprint_of
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.compile.staging.split_stages import remark_split_stages
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.execution.program import Profile, Program
 from mpiparallel.graph.execution.random_stream import next_draw, random_stream, rank_seed

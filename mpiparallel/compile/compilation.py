@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 from mpiparallel.backend.collector_pause import collector_paused
@@ -20,6 +20,7 @@ from mpiparallel.compile.staging.work import micro_batches
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.compile.structure import Structure
 from mpiparallel.compile.trace_function import Traced, trace_function
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.graph import Graph
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.configuration import ParallelConfiguration, ParallelMode

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from mpiparallel.backend.tensor_spec import Part, TensorSpec
 from mpiparallel.compile.conversions import Conversions
 from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.graph import Graph, Node, Notes, Value
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from mpiparallel.compile.channels_last import put_channels_last
 from mpiparallel.compile.conditional_updates import decide_on_device
@@ -15,6 +14,7 @@ from mpiparallel.compile.joined_updates import join_updates
 from mpiparallel.compile.localise import localise
 from mpiparallel.compile.schedule_collectives import schedule_collectives
 from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.graph import Graph, Node
 from mpiparallel.parallel.redistribution import Redistribution
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.parallel.overlap import Start, Wait
 from mpiparallel.parallel.redistribution import Redistribution

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.graph import Graph, Node
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.parallel.saved_strategies import SavedStrategies

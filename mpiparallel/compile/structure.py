@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import TraceError
 from mpiparallel.graph.tensor import Tensor
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.compile.structure import Options, Structure, flatten, rebuild
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.graph import Graph
 from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.tensor import Tensor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from mpiparallel.compile.trace_function import called
 from mpiparallel.context.default_values import PYNATIVE_MODE
 from mpiparallel.context.settings import current_configuration, get_context, tracing_for
 from mpiparallel.context.simulation import CompiledNetwork, current_simulation, end_simulation
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.execution.program import Profile
 from mpiparallel.graph.graph import Graph
 from mpiparallel.graph.tensor import Tensor

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import inf, prod
 from typing import Any
 
@@ -23,6 +23,7 @@ from mpiparallel.context.parallel_values import (
     pipeline_schedule,
     stage_ranks,
 )
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.execution.random_stream import put_random_stream, random_stream
 from mpiparallel.graph.operator import Strategy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -10,6 +9,7 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.dataset.array_unpickler import read_pickled_dict
 from mpiparallel.errors import DatasetError
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from mpiparallel.dataclass import dataclass
 
 _BLOCK = 1024
 

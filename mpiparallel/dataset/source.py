@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any, Protocol, runtime_checkable
@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.dataset.random_key import RandomKey
 from mpiparallel.dataset.stage import Array, Row, as_array, check_count, check_distinct
 from mpiparallel.errors import DatasetError

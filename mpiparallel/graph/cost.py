@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
 from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.equation import Equation
 
 ELEMENTWISE: Final = "element-wise"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import TraceError
 from mpiparallel.graph.equation import Equation
 from mpiparallel.graph.operator import Operator
@@ -127,10 +128,10 @@ class Graph:
         name: str,
         inputs: Sequence[Value],
         specs: Iterable[TensorSpec],
-        notes: Notes = Notes(),
+        notes: Notes | None = None,
     ) -> Node:
         """Append a node with outputs of these specs."""
-        node = Node(operator, name, tuple(inputs), (), notes)
+        node = Node(operator, name, tuple(inputs), (), notes or Notes())
         node.outputs = tuple(Value(spec, f"{name}:{index}", node, index) for index, spec in enumerate(specs))
         self.nodes.append(node)
         return node

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from mpiparallel.compatibility.remark import remark
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ConfigurationError, StrategyError
 
 Strategy = tuple[tuple[int, ...], ...]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.dtype import common_dtype, is_floating
 from mpiparallel.graph.own_operators import Cast
 from mpiparallel.graph.parameter import Parameter

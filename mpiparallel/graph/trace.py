@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ShapeError, TraceError
 from mpiparallel.graph.graph import Graph, Node, Notes, Value
 from mpiparallel.graph.operator import RECORDER, Operator

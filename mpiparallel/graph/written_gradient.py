@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.dtype import is_inexact
 from mpiparallel.errors import GradientError
 from mpiparallel.graph.own_gradient import OwnGradient, OwnGradients

@@ -16,7 +16,7 @@ from mpiparallel.launch.command_line.parser import Parser
 from mpiparallel.launch.command_line.unusable_path import unusable
 from mpiparallel.launch.job.console import Console, discard, flush_or_discard
 from mpiparallel.launch.job.standard_output import StandardOutput
-from mpiparallel.version import VERSION
+from mpiparallel.launch.version import VERSION
 
 if TYPE_CHECKING:
     import argparse

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from mpiparallel.dataclass import dataclass
 from mpiparallel.layout.box import part_at, part_bounds
 
 Pieces = tuple[list[int], list[int], list[int]]

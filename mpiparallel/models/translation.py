@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import mpiparallel.nn as nn
 import mpiparallel.ops as ops
+from mpiparallel.dataclass import dataclass
 from mpiparallel.dtype import float32
 from mpiparallel.graph.parameter import Parameter
 from mpiparallel.graph.tensor import Tensor

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.communication.protocol import Communicator, Message
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.cost import Cost
 from mpiparallel.graph.execution.runtime import Runtime, do_nothing
 from mpiparallel.graph.operator import Kernel, Operator

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.communication.transport.protocol import TransportCall
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.execution.runtime import Runtime, do_nothing
 from mpiparallel.graph.operator import Kernel
 

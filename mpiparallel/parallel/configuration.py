@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import Final
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.pipeline.schedule import Schedule
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd, prod
 from typing import Final
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import StrategyError
 from mpiparallel.graph.equation import Equation, Labels
 from mpiparallel.graph.operator import Strategy

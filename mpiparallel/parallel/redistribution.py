@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from math import prod
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.device_matrix import DeviceMatrix, common_refinement
 from mpiparallel.layout.layout import Bounds, Layout

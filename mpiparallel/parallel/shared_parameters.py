@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import StrategyError
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.layout.layout import Layout

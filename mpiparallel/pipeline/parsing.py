@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Final, NoReturn
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ScheduleError, reason
 from mpiparallel.pipeline.action import COMPUTATIONS, LETTERS, MARKS, Action, Kind
 from mpiparallel.pipeline.messages import with_messages

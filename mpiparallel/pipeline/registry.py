@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ScheduleError
 from mpiparallel.pipeline.messages import Orders, with_messages
 from mpiparallel.pipeline.orders.interleaved import interleaved

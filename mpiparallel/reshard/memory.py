@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.shared_memory import SharedMemory
+from mpiparallel.dataclass import dataclass
 from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard.pieces import aligned
 

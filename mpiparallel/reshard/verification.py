@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mpiparallel.communication.agreement import raise_together
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ReshardError
 from mpiparallel.reshard.bound_plan import PeerPieces
 from mpiparallel.reshard.checksums import Checksummer, windows

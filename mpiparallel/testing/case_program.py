@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mpiparallel.backend.tensor_spec import Part
 from mpiparallel.compile.differentiate import differentiate
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.execution.program import Program
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.tensor import Tensor

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from math import prod
@@ -22,6 +21,7 @@ from mpiparallel.compile.policy import operands_of
 from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.staged_graph import StagedGraph
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.execution.random_stream import drawing_at
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.graph.operator import Strategy

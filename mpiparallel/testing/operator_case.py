@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.operator import Operator
 from mpiparallel.graph.tensor import Tensor
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
+
+from mpiparallel.dataclass import dataclass
 
 Array = Any
 Launch = Callable[[], object]

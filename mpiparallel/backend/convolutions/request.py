@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
+
+from mpiparallel.dataclass import dataclass
 
 Array = Any
 Launch = Callable[[], object]

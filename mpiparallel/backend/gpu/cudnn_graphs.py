@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from mpiparallel.backend.gpu.cudnn_library import find_cudnn
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ConfigurationError
 
 Array = Any

@@ -8,7 +8,6 @@ loops only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
@@ -16,6 +15,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from mpiparallel.backend.products.bfloat16_vector_tiles import FACTORS, INDEX, LINES, PAIR, PAIRS, SUMS, Emitter, number
+from mpiparallel.dataclass import dataclass
 
 TILE_ROWS = 8
 TILE_PANELS = 3

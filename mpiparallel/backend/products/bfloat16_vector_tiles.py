@@ -5,10 +5,11 @@ Needs numba: import this module from compiled loops only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
+
+from mpiparallel.dataclass import dataclass
 
 LINES = 16
 """Lines of a panel: the sums in one register."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from mpiparallel.dataclass import dataclass
 
 Array = Any
 Scratch = Callable[[tuple[int, ...], Any, int], Any]

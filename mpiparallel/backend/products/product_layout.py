@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product as places_of
 from math import prod
 from typing import Any
 
 from mpiparallel.backend.products.product import Array
+from mpiparallel.dataclass import dataclass
 
 Dims = list[tuple[int, tuple[int, ...]]]
 """Extents before the matrices, each with the strides of all arrays there, in elements."""

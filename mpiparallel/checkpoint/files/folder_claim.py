@@ -13,13 +13,14 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from mpiparallel.checkpoint.files.durable_file import make_folder, replacing, write_at
 from mpiparallel.checkpoint.files.folder_holder import Holder
 from mpiparallel.checkpoint.files.regular_file import open_regular
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import CheckpointError
 
 MARK: Final = ".saved-by-job"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 
 from mpiparallel.cluster.flight.process_state import birth_of, state_of
 from mpiparallel.cluster.flight.recorder import process_space
 from mpiparallel.cluster.job_start import JobStart
+from mpiparallel.dataclass import dataclass
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _MOST = 1 << 62

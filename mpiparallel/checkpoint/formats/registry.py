@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -16,6 +15,7 @@ from mpiparallel.checkpoint.formats.safetensors import open_safetensors, write_s
 from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.checkpoint.shard.writer import write_shard
 from mpiparallel.compatibility.remark import remark
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import CheckpointError
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import prod
 from types import EllipsisType
 from typing import Any, Final, NamedTuple
 
 from mpiparallel.checkpoint.stored_state import Parts, StoredTensor
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.box import Box, part_bounds
 from mpiparallel.layout.layout import Layout

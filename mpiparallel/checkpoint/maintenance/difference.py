@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -16,6 +15,7 @@ from mpiparallel.checkpoint.files.meter import Meter, Progress
 from mpiparallel.checkpoint.files.portions import PORTION_BYTES, portions
 from mpiparallel.checkpoint.maintenance.named_state import NamedState, open_named
 from mpiparallel.checkpoint.stored_state import StoredTensor
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.box import Box
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
@@ -19,6 +18,7 @@ from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.manifest_entries import ShardEntry
 from mpiparallel.checkpoint.shard.block_digest import BLOCK
 from mpiparallel.checkpoint.shard.reader import ShardFile
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import CheckpointError
 
 ShardDamage = Literal["missing", "damaged", "rewritten", "unequal", "companion"]

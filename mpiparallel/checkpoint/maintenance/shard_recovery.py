@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from mpiparallel.checkpoint.manifest_entries import ShardEntry
 from mpiparallel.checkpoint.rank_shard import write_rank_shard
 from mpiparallel.checkpoint.shard.block_digest import digest_of
 from mpiparallel.checkpoint.stored_state import StoredState
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import CheckpointError
 
 _SHOWN: Final = 20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ from mpiparallel.checkpoint.files.regular_file import check_folder
 from mpiparallel.checkpoint.maintenance.shard_check import ShardCheck, ShardProblem, check_shard, reason
 from mpiparallel.checkpoint.manifest import Manifest
 from mpiparallel.checkpoint.saving import file_digest
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import CheckpointError
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout

@@ -6,11 +6,11 @@ MindSpore writes one for each rank where ``GROUP_INFO_FILE`` says; restoring rea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from mpiparallel.checkpoint.strategy import node_strategy
 from mpiparallel.checkpoint.strategy.message_file import new_name, path_of, read_message, write_content
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import StrategyFileError, about
 
 _NOUN = "group file"

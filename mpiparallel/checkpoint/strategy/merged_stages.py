@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Final
@@ -16,6 +15,7 @@ from typing import Final
 from mpiparallel.checkpoint.strategy.message_file import path_of
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy, write_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import MERGED_STAGE, LayoutItem, StrategyItem, StrategyRecord
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import StrategyFileError, about, reason
 from mpiparallel.layout.layout import Layout
 

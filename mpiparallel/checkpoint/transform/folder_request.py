@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from mpiparallel.checkpoint.formats.registry import FORMATS, write_file
@@ -20,6 +19,7 @@ from mpiparallel.checkpoint.transform.target_slices import (
     replacements,
     strategy_stages,
 )
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import CheckpointError, ConfigurationError, TransformError
 from mpiparallel.layout.box import Box
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -29,6 +29,7 @@ from mpiparallel.checkpoint.transform.file_headers import (
     told_beside,
 )
 from mpiparallel.checkpoint.transform.stored_layout import global_shape, stored_layout
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import TransformError, about
 from mpiparallel.layout.copies import includes
 from mpiparallel.layout.device_matrix import DeviceMatrix

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Final, Literal
 
@@ -17,6 +16,7 @@ from mpiparallel.checkpoint.strategy.merged_stages import StageParameters, stage
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
 from mpiparallel.checkpoint.transform.source_state import SourceState, holders
 from mpiparallel.checkpoint.transform.stored_layout import stored_layout
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import CheckpointError, ConfigurationError, StrategyFileError, TransformError, about
 from mpiparallel.layout.box import Box
 from mpiparallel.layout.layout import Layout

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 
 from mpiparallel.cluster.flight.recorder import spans
 from mpiparallel.cluster.flight.recording import RecordedCall, Recording
+from mpiparallel.dataclass import dataclass
 
 _SILENT_SECONDS = 5.0
 _PLURAL = {"is": "are", "has": "have"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Diagnosis:
     """Ranks ``waiting`` in a call for the ``culprits``; ``is_proven`` where waiting longer cannot help."""
 
@@ -23,7 +23,7 @@ class Diagnosis:
     is_proven: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Wait:
     """Ranks that wait in one call; ranks that are missing from it; ranks that have made another call in its place."""
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from mpiparallel.cluster.flight import format as layout
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import LaunchError
 
 _NANO = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RecordedGroup:
     """The ranks of a group; ``name`` tells it from others of the same ranks; so many collectives were ``entered``.
 
@@ -28,7 +28,7 @@ class RecordedGroup:
         return "all ranks" if self.is_whole else f"rank{'' if len(self.ranks) == 1 else 's'} {members}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RecordedCall:
     """A collective, or a message to or from ``peer``: its number in the process, its sequence in the group.
 
@@ -58,7 +58,7 @@ class RecordedCall:
         return f"{numbered} ({', '.join(details)})" if details else numbered
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Recording:
     """One rank: who it is, in which ``state``, where its main thread was at the time ``beat``, and its last calls.
 

@@ -9,11 +9,11 @@ import socket
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from mpiparallel.cluster.environment import Environment, is_launched
 from mpiparallel.cluster.rank_table import RankTable
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ConfigurationError, RankTableError
 
 SECONDS_VARIABLE = "HCCL_CONNECT_TIMEOUT"
@@ -23,7 +23,7 @@ SECONDS = 120.0
 _DIGEST_CHARACTERS = 24
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HandStarted:
     """Process ``rank`` of ``size``; ``here`` are those of its host, and ``seconds`` how long they wait for each other.
 

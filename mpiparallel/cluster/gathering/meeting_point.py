@@ -13,10 +13,11 @@ import socket
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import LaunchError
 
 STAND_IN, IDENTITY, REFUSAL, CONFLICT = "stand-in", "identity", "refusal", "conflict"
@@ -35,7 +36,7 @@ _LISTED = Path("/proc/net/unix")
 _CREDENTIALS = struct.Struct("3i")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GatheringMessage:
     """One message: its word, its fields, and open files that came with it."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import LaunchError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Origin:
     """The host of a process, the session it belongs to (setsid(2)), its folder, and its number.
 

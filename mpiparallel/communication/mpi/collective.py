@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from mpiparallel.communication.mpi.mpi_world import MpiWorld
 from mpiparallel.communication.mpi.request_waiting import already_ended
 from mpiparallel.communication.protocol import Completion, Reduction
 from mpiparallel.communication.wire_dtypes import decode, encode, wire_of
+from mpiparallel.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from mpiparallel.communication.fault_injection.fault_schedule import FaultSchedu
 from mpiparallel.communication.mpi.library import MPI
 from mpiparallel.communication.mpi.request_waiting import RequestWait, wait_napping, wait_spinning
 from mpiparallel.communication.protocol import Communicator, Completion, StepFlag
+from mpiparallel.dataclass import dataclass
 
 
 class StepCheck:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Final
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from mpiparallel.backend.gpu.links import DeviceLinks
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.transport.cuda_aware import proven_cuda_aware
+from mpiparallel.dataclass import dataclass
 
 VARIABLE: Final = "MPIPARALLEL_TRANSPORT"
 """How arrays of GPUs travel: ``auto``, the default, or ``nccl``, ``ipc``, ``mpi``, ``staging``; rank 0's counts."""

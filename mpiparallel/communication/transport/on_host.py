@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.communication.protocol import Communicator, Completion, Reduction
+from mpiparallel.dataclass import dataclass
 
 
 @dataclass(frozen=True)

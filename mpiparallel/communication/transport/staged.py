@@ -7,7 +7,6 @@ after the copy out of it, so neither waits for the host.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from mpiparallel.backend.protocol import Array, Backend, Event
 from mpiparallel.communication.protocol import Communicator, Completion, Reduction
 from mpiparallel.communication.transport.lengths import Span, spans
+from mpiparallel.dataclass import dataclass
 
 SLOT_BYTES: Final = 8 << 20
 """Bytes of each of the two slots: large enough for the bandwidth of the bus, small enough to overlap."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mpiparallel.compile.device_fusion.known_masks import adds_nothing, first_of_causal, known_array, made_of_constants
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.graph import Graph, Node, Value
 
 

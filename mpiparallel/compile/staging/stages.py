@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from mpiparallel.compile.staging.ends_of_sends import EndsOfSends
 from mpiparallel.compile.staging.homes import find_homes
 from mpiparallel.compile.staging.work import Work
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.graph import Graph, Node, Notes, Value
 from mpiparallel.graph.operator import Operator

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.execution.one_by_one import one_by_one
 from mpiparallel.graph.execution.runtime import Kernel, Runtime
 from mpiparallel.graph.graph import Node, Value

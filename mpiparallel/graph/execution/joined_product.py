@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mpiparallel.backend.products.product import Product
 from mpiparallel.backend.protocol import Array
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.execution.one_by_one import one_by_one
 from mpiparallel.graph.execution.runtime import Kernel, Runtime
 from mpiparallel.graph.graph import Node, Value

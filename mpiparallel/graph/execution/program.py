@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 
 from mpiparallel.backend.protocol import Array
 from mpiparallel.communication.transport.protocol import Transport
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ShapeError, name_action
 from mpiparallel.graph.execution.agreed_graphs import AgreedGraphs
 from mpiparallel.graph.execution.buffer_plan import plan_buffers

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mpiparallel.backend.counter_random import stream_key
 from mpiparallel.communication import world
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.execution.runtime import RandomState
 
 

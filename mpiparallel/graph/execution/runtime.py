@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from mpiparallel.communication.protocol import Communicator
 from mpiparallel.communication.transport.opening import open_transport
 from mpiparallel.communication.transport.protocol import Transport
 from mpiparallel.communication.transport.staged import PinnedSlots
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import CommunicationError
 from mpiparallel.graph.execution.late_values import LateValues
 from mpiparallel.graph.execution.run_numbers import RunNumbers

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.expression.loop_text import constant_text, formula, is_costly, letter_of
 from mpiparallel.graph.expression.passes import Passes
 from mpiparallel.graph.expression.term import REDUCTIONS, Term

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.dtype import common_dtype, is_narrow
 from mpiparallel.graph.expression.universal_functions import universal_function
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.expression.term import Term
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ import numpy as np
 from mpiparallel.backend.counter_random import keep_limit
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import Part
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.execution.runtime import Kernel, Runtime
 from mpiparallel.graph.expression.kernel import expression_kernel
 from mpiparallel.graph.expression.term import operand, reduce

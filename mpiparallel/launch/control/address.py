@@ -7,10 +7,10 @@ import os
 import socket
 import struct
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import LaunchError
 from mpiparallel.launch.control.private_socket import connect_privately
 
@@ -27,7 +27,7 @@ _IPV6_ADDRESSES = Path("/proc/net/if_inet6")
 _GLOBAL_SCOPE = "00"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ControlAddress:
     """The launcher's hosts (addresses, any of which may be reachable), its port, and the job's secret token.
 

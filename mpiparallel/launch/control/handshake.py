@@ -7,9 +7,10 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import LaunchError
 from mpiparallel.launch.control.seal import Seal
 
@@ -17,7 +18,7 @@ _NONCE = re.compile(r"[0-9a-f]{32}")
 _NONCE_BYTES = 16
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Handshake:
     """What both ends know of a new connection: who calls, at which place, and a random number of each; none is secret.
 

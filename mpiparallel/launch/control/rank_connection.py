@@ -6,9 +6,10 @@ import re
 import socket
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import LaunchError
 from mpiparallel.launch.control.address import place_of
 from mpiparallel.launch.control.handshake import Handshake
@@ -31,7 +32,7 @@ _HOST = re.compile(r"[0-9A-Za-z._-]{1,255}")
 _MOST_PROCESSES = 1 << 22
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class RankConnection:
     """One connection, the ``place`` where it has come in, and what is known of the other end."""
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.launch.control.message import COMPLETED, FAILED, FAILING, LAST_WORDS, PREEMPTED, SCRIPT_ENDED
 from mpiparallel.launch.job.lost_output import LostOutput
 from mpiparallel.launch.job.rank_folder import Failure
 
 
-@dataclass(slots=True)
+@dataclass
 class RankEntry:
     """One rank: the MPI process it is, where it runs, its last word, and when it was lost.
 

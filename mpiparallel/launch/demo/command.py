@@ -7,11 +7,11 @@ import json
 import os
 import sys
 from contextlib import redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpiparallel.cluster.processor import read_core_type
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import DatasetError, LaunchError
 from mpiparallel.launch.command_line.argument_types import count, file_path
 from mpiparallel.launch.demo.arguments import add_size_arguments, size_words
@@ -137,7 +137,7 @@ def _rank_counts(arguments: argparse.Namespace) -> tuple[int, int]:
     return arguments.dp * arguments.mp, arguments.target_dp * arguments.target_mp
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Runner:
     """Starts the job of the demo on a number of ranks, as ``mpiparallel run`` would."""
 

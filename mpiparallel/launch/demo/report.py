@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from mpiparallel.dataclass import dataclass
 
 _FIRST_STEPS = 20
 # The largest relative difference that is promised between losses of two cuts: over the first steps, and over all.
@@ -16,7 +18,7 @@ _LIMITS = {"float32": (2e-5, 1e-3), "float64": (1e-9, 1e-9)}
 Corners = tuple[tuple[int, ...], tuple[int, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Phase:
     """A stretch of training on one cut; ``first_step`` counts from 1."""
 
@@ -41,7 +43,7 @@ class Phase:
         return self.first_step + len(self.losses) - 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ParameterSlices:
     """The first and last corner of what each rank holds of one parameter, before and after the move."""
 
@@ -51,7 +53,7 @@ class ParameterSlices:
     after: Sequence[Corners]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LossComparison:
     """The largest relative difference of losses over the steps up to ``last_step``, and how large it may be."""
 
@@ -65,7 +67,7 @@ class LossComparison:
         return self.difference <= self.limit
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DemoReport:
     """All that the demo has shown: ``alone`` on one rank, ``before`` and ``after`` the move of the other job."""
 

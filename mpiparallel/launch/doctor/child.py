@@ -9,14 +9,15 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
+
+from mpiparallel.dataclass import dataclass
 
 _MOST_BYTES = 1_000_000
 _SECONDS_TO_STOP = 2.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ChildAnswer:
     """How a child ended and what it said. ``code`` is None if it was not started or was stopped after its time.
 

@@ -6,10 +6,11 @@ import os
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.launch.doctor.child import ChildAnswer, ask
 
 _MOST_CHARACTERS = 4_000_000
@@ -31,7 +32,7 @@ _RANK_PREFIXES = (
 _NOT_OF_A_RANK = ("PMIX_MCA_",)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MpiLibrary:
     """The MPI that a job would get: vendor, library and launcher, or why there is none; the file of the library."""
 

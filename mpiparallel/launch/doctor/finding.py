@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from mpiparallel.dataclass import dataclass
 
 Severity = Literal["ok", "note", "warning", "error"]
 STATES: tuple[Severity, ...] = ("ok", "note", "warning", "error")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Finding:
     """One subject, its state, what was seen, and the line that mends it; empty where nothing is to be mended.
 

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from mpiparallel.cluster.processor import openblas_core_type
 from mpiparallel.launch.doctor.examined_machine import ExaminedMachine
-from mpiparallel.version import VERSION
+from mpiparallel.launch.version import VERSION
 
 
 def facts_of(machine: ExaminedMachine) -> dict[str, str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import PurePath, PurePosixPath
+
+from mpiparallel.dataclass import dataclass
 
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 _NETWORK = frozenset(
@@ -15,7 +16,7 @@ _NETWORK = frozenset(
 _LOCAL_FUSE = frozenset(("fuse.fuse-overlayfs", "fuse.lxcfs", "fuse.portal", "fuse.squashfuse", "fuse.gocryptfs"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Mount:
     """One mount: where it is (``point``), what part of the file system it shows (``source``), its kind and options."""
 

@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from mpiparallel.cluster.host_name import is_loopback
 from mpiparallel.cluster.hostfile import Host
+from mpiparallel.dataclass import dataclass
 from mpiparallel.launch.control.address import own_addresses
 from mpiparallel.launch.doctor.conversation import Conversation
 from mpiparallel.launch.doctor.examined_machine import ExaminedMachine
@@ -39,7 +39,7 @@ _EQUAL: Mapping[str, tuple[Severity, str]] = {
 _NOUNS = {"mpi": "MPI library", "kernels": "BLAS kernels"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Home:
     """What other hosts are held against and asked to find: this machine, its facts, a file and a port of it."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.launch.doctor.checks.blas import find_blas, find_threads
 from mpiparallel.launch.doctor.checks.cores import find_cores
 from mpiparallel.launch.doctor.checks.folders import find_environment_folder, find_folders
@@ -20,7 +20,7 @@ from mpiparallel.launch.doctor.examined_machine import ExaminedMachine
 from mpiparallel.launch.doctor.finding import Finding
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Check:
     """One check: the ``group`` that its findings are shown under, and the function that yields them.
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from mpiparallel.cluster.hostfile import Host, Hostfile
 from mpiparallel.cluster.node_list import expand_tasks
 from mpiparallel.cluster.rank_order import RankOrder
 from mpiparallel.cluster.rank_table import RankTable, Server
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import RankTableError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HostSelection:
     """The hosts to name to mpirun (none: let it choose), the most ranks on one host, and whether there are others.
 

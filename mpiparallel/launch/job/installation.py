@@ -7,10 +7,10 @@ import pwd
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from mpiparallel.cluster.json_document import shown
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import LaunchError
 
 LAUNCHERS = {"openmpi": ("mpirun", "mpiexec"), "mpich": ("mpiexec.hydra", "mpiexec", "mpirun")}
@@ -20,7 +20,7 @@ _PROBE = "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI; p
 _PROBE_SECONDS = 60
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Installation:
     """An MPI implementation: its vendor (``openmpi`` or ``mpich``), its library in words, and its launcher."""
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from mpiparallel.dataclass import dataclass
 
 _LONGEST_REASON = 200
 
 
-@dataclass(slots=True)
+@dataclass
 class LostOutput:
     """How many bytes of an output could not be written, and why the first of them could not.
 

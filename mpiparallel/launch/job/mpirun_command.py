@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from mpiparallel.cluster.hostfile import Hostfile
 from mpiparallel.cluster.processor import threads_per_rank
+from mpiparallel.dataclass import dataclass
 from mpiparallel.launch.job.host_selection import HostSelection
 from mpiparallel.launch.job.installation import Installation, home_setting
 from mpiparallel.launch.job.script import Script
@@ -53,7 +54,7 @@ _SSH_SETTINGS: Mapping[str, Mapping[str, str]] = {
 _ALLOCATIONS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "COBALT_JOBID")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Job:
     """All that a job is made of; ``cores`` and ``core_type`` are those of the host that starts it.
 
@@ -77,7 +78,7 @@ class Job:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MpirunCommand:
     """mpirun's arguments, the whole environment to start it with, and the part of that which the launcher set.
 
@@ -176,7 +177,7 @@ def _mpich(job: Job, environment: Mapping[str, str]) -> list[str]:
     return ["-print-all-exitcodes", *_hosts("-f", job), "-n", str(job.ranks)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Dialect:
     """How the launcher of one MPI is told what to do, and how it reads hosts."""
 

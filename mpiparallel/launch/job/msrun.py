@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import LaunchError
 from mpiparallel.launch.command_line.argument_types import file_path, rank_count, seconds
 
 _ALL_RANKS = "-1"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Alias:
     """An option of msrun that sets the value ``target`` of one of ours, or is read and then explained.
 

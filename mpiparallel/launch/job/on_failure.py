@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import LaunchError
 
 _DEFAULT_RESTARTS = 3
@@ -11,7 +12,7 @@ _MOST_RESTARTS = 1_000_000
 ABORT, RESTART, SHRINK = "abort", "restart", "shrink"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OnFailure:
     """What is done when a job fails: ``abort``, ``restart`` it up to ``restarts`` times, or first ``shrink``."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import LaunchError
 
 _RANKS = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7}))?")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OutputSelection:
     """Whose output is shown live, and whether each line says whose it is."""
 

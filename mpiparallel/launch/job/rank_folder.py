@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from mpiparallel.cluster.flight.recording import Recording
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import LaunchError
 
 ATTEMPT_VARIABLE = "MPIPARALLEL_RESTART_COUNT"
@@ -22,7 +23,7 @@ _LARGEST_STATUS = 0xFFFF
 _EXIT = "SystemExit"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Failure:
     """How a rank failed: seconds since 1970 by its host's clock, one line, the traceback, and its exit code.
 
@@ -70,7 +71,7 @@ class Failure:
         return self.exception.startswith(_EXIT)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RankFolder:
     """The folder of one rank under the log directory, laid out as by the tutorial's ``run.sh``.
 

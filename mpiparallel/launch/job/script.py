@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import runpy
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import LaunchError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Script:
     """What follows ``python`` on a command line: ``train.py --epochs 2`` or ``-m package.train --epochs 2``."""
 

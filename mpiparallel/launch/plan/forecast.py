@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+
+from mpiparallel.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import lcm
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from mpiparallel.checkpoint.catalogue import find
 from mpiparallel.checkpoint.manifest import MANIFEST_SUFFIX
 from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
 from mpiparallel.checkpoint.strategy.strategy_record import LayoutItem
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ConfigurationError, StrategyFileError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout

@@ -6,13 +6,14 @@ import os
 import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import NoReturn
 
 from mpiparallel.cluster.flight import format as flight_format
 from mpiparallel.cluster.flight.recorder import FlightRecorder
 from mpiparallel.cluster.flight.watchdog import Watchdog
+from mpiparallel.dataclass import dataclass
 from mpiparallel.launch.control import message
 from mpiparallel.launch.control.control_client import ControlClient
 from mpiparallel.launch.job.lost_output import LostOutput, lost_in_words
@@ -22,7 +23,7 @@ from mpiparallel.launch.rank.standalone import Standalone
 _COMPARED_BYTES = 64 * 1024
 
 
-@dataclass(slots=True)
+@dataclass
 class ExitReporter:
     """Says that this rank ends, and how: in its folder, in its recording, and to the launcher if there is one."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from mpiparallel.cluster.environment import Environment
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import LaunchError
 from mpiparallel.launch.job.installation import shortened, vendor_of
 
@@ -14,7 +14,7 @@ _MPIRUN = {"openmpi": "mpirun of Open MPI", "mpich": "mpiexec of MPICH"}
 _PMI = {"openmpi": "pmix", "mpich": "pmi2"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Starter:
     """``srun --mpi=<pmi>``, or the mpirun of ``vendor``.
 

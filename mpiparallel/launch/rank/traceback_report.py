@@ -7,10 +7,10 @@ import runpy
 import sysconfig
 import traceback
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import MpiParallelError
 
 _PACKAGE = str(Path(__file__).parents[2])
@@ -23,7 +23,7 @@ _LONGEST_LINE = 1000
 _LONGEST_TEXT = 16 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TracebackReport:
     """The class of an error and the first ``line`` of its message; its ``traceback``, whole and ``shortened``."""
 

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -28,6 +28,7 @@ from mpiparallel.cluster.flight.watchdog import Watchdog, watchdog_seconds
 from mpiparallel.cluster.preemption_signal import heed_preemption
 from mpiparallel.cluster.rank_order import RankOrder
 from mpiparallel.cluster.rank_table import RankTable
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import LaunchError, MpiParallelError
 from mpiparallel.launch.control import message
 from mpiparallel.launch.control.address import VARIABLE, ControlAddress
@@ -49,7 +50,7 @@ from mpiparallel.launch.rank.subreaper import stand_guard
 _ON_FAILURE_VARIABLE = "MPIPARALLEL_ON_FAILURE"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WorkerSettings:
     """What one rank of a job has to do: ``script``, as one of ``ranks`` ranks that write under ``log_dir``.
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from mpiparallel.cluster.device_rules import device_warnings, placeholders
 from mpiparallel.cluster.file_problems import MalformedFileError
 from mpiparallel.cluster.rank_table import RankTable
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import RankTableError
 from mpiparallel.launch.ckpt.output import answer, several
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Verdict:
     """What a check found: a line for each problem and for each warning, and in words what table it is, if it is one."""
 

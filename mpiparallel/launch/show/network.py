@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.launch.command_line.nearest import nearest
 from mpiparallel.launch.plan.report import amount, duration

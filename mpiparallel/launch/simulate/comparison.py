@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +11,7 @@ from mpiparallel.checkpoint.strategy.strategy_file import read_strategy
 from mpiparallel.compile.staging.place_stages import place_stages
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.context.simulation import CompiledNetwork
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ConfigurationError, StrategyFileError
 from mpiparallel.launch.plan.report import amount, duration
 from mpiparallel.launch.simulate.job import forecast_of

@@ -6,9 +6,9 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ConfigurationError, LaunchError
 from mpiparallel.launch.plan.report import amount, duration
 from mpiparallel.launch.simulate.report import table

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.launch.plan.report import amount, duration
 from mpiparallel.search.forecast.forecast import Forecast, StageForecast
 from mpiparallel.search.forecast.operators import OperatorForecast

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 import signal
-from dataclasses import dataclass
 from typing import Final
 
 from mpiparallel.cluster.exit_codes import REFUSED, REQUEUE, SIGNALLED
+from mpiparallel.dataclass import dataclass
 
 LAUNCHERS: Final = ("run", "pmix", "pmi2")
 """``mpiparallel run`` with its mpirun, and srun's ways for Open MPI and for MPICH."""
@@ -76,7 +76,7 @@ exit "$code"
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BatchScript:
     """A batch script: the file's ``name``, what it is for, sbatch's ``directives``, and how ranks are started.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from mpiparallel.cluster.exit_codes import FAILED, SIGNALLED
+from mpiparallel.dataclass import dataclass
 from mpiparallel.launch.watching.mpirun_result import MpirunResult
 from mpiparallel.launch.watching.rank_outcome import RankOutcome
 from mpiparallel.launch.watching.summary import end_of_log
@@ -17,7 +17,7 @@ _OPENMPI_FIRST = re.compile(r'due to process rank ([0-9]+) with PID [0-9]+ on no
 _MPICH_CODE = re.compile(r"^Abort\((-?[0-9]+)\) on node [0-9]+ .*: application called MPI_Abort\(", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Abort:
     """The rank that has called ``MPI_Abort``, or None where that is not known, and the ``given`` code."""
 

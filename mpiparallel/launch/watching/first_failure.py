@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 
 from mpiparallel.cluster.exit_codes import FAILED, OF_MPIRUN, SIGNALLED, of_wait
+from mpiparallel.dataclass import dataclass
 from mpiparallel.launch.watching.exit_statuses import exit_statuses, fatal_signal
 from mpiparallel.launch.watching.host_loss import killed_process, lost_host, lost_some_host
 from mpiparallel.launch.watching.rank_outcome import RankOutcome
@@ -15,7 +15,7 @@ from mpiparallel.launch.watching.rank_outcome import RankOutcome
 _SAME_MOMENT_SECONDS = 0.5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FirstFailure:
     """The rank that died first, its exit code if known, and all ranks of its host if the host was lost.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from mpiparallel.dataclass import dataclass
 
 # Open MPI says one or the other, as its own connection or ssh's ends first; ssh says the third under either MPI.
 _LOST_HOST = re.compile(
@@ -32,7 +33,7 @@ def lost_some_host(output: str) -> bool:
     return _LOST_PROXY.search(output) is not None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KilledProcess:
     """A process by its host and its pid there, and the status with which it ended, as wait(2) gives it."""
 

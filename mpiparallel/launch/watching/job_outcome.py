@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mpiparallel.cluster.exit_codes import COMPLETED, FAILED, HUNG, OF_MPIRUN, REFUSED, REQUEUE, SIGNALLED, TIMED_OUT
+from mpiparallel.dataclass import dataclass
 from mpiparallel.launch.control.rank_registry import RankRegistry
 from mpiparallel.launch.job.rank_folder import Failure, RankFolder
 from mpiparallel.launch.watching.abort import Abort
@@ -18,7 +19,7 @@ from mpiparallel.launch.watching.summary import Summary
 _SAME_MOMENT_SECONDS = 0.5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class JobOutcome:
     """The exit code of the job, and what to tell the user; nothing if it ended well.
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from mpiparallel.dataclass import dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MpirunResult:
     """How mpirun ended: its exit code, what it printed, and what ended it before its time, if anything did.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import MISMATCH
 from mpiparallel.launch.control.rank_registry import RankEntry
 from mpiparallel.launch.job.rank_folder import Failure, RankFolder
@@ -14,7 +15,7 @@ _CONSEQUENCE_SECONDS = 1.0
 _OF_OTHERS = ("CommunicationError", "RankFailureError", "MPI_ERR", "mpi4py.MPI.Exception")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RankOutcome:
     """One rank: whether it ended well, failed (with its ``failure``), died, or was never heard of again.
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mpiparallel.cluster.flight.watchdog import SECONDS
+from mpiparallel.dataclass import dataclass
 from mpiparallel.launch.job.output_selection import OutputSelection
 
 START_SECONDS = 120.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunPolicy:
     """The policy of one start of a job.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.parameter import Parameter
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ConfigurationError, ShapeError
 
 Pair = tuple[int, int]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from mpiparallel.dataclass import dataclass
 from mpiparallel.pipeline.action import Action, Kind
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from mpiparallel.backend.cache_folder import cache_folder, keep
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ReshardError
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout

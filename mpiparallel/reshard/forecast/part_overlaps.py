@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.layout.layout import Layout
 
 Integers = NDArray[np.int64]

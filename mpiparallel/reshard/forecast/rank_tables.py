@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.layout.layout import Layout, TensorMap
 from mpiparallel.reshard.forecast.part_overlaps import Integers, part_bounds_of_dim, part_overlaps, part_ranks

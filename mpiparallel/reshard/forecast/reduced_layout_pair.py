@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import lcm
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ReshardError
 from mpiparallel.layout.layout import Layout
 

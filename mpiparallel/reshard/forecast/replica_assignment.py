@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.reshard.forecast.part_overlaps import Integers, part_bounds_of_dim
 from mpiparallel.reshard.forecast.rank_tables import Arrivals, Holders
 from mpiparallel.reshard.forecast.reduced_layout_pair import ReducedLayoutPair

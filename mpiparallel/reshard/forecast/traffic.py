@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from mpiparallel.cluster.hosts import Hosts
+from mpiparallel.dataclass import dataclass
 from mpiparallel.reshard.forecast.pair_bytes import PairBytes
 from mpiparallel.reshard.forecast.part_overlaps import Integers
 from mpiparallel.reshard.forecast.rank_tables import RankTables

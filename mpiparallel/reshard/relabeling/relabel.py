@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ReshardError
 from mpiparallel.layout.layout import Layout
 from mpiparallel.reshard.forecast.part_overlaps import Integers

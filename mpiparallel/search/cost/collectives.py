@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import ceil, log2
 from typing import Final
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.search.machine.machine import Link, Machine
 
 

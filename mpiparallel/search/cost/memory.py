@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from mpiparallel.compile.rank_graph import local_graph
 from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.execution.buffer_plan import plan_buffers
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.search.cost.prices import bytes_held

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf, prod
 from typing import Final
 
 from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.dataclass import dataclass
 from mpiparallel.dtype import is_narrow
 from mpiparallel.graph.cost import Cost
 from mpiparallel.graph.graph import Node

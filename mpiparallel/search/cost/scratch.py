@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from mpiparallel.backend.numpy_backend import NumpyBackend
 from mpiparallel.backend.protocol import Array
 from mpiparallel.backend.tensor_spec import TensorSpec
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.expression.term import Term
 from mpiparallel.graph.graph import Graph, Node

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from mpiparallel.compile.localise import GRADIENT_OF
 from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.execution.buffer_plan import BufferPlan, plan_buffers
 from mpiparallel.graph.graph import Graph, Value
 from mpiparallel.search.cost.prices import bytes_held

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from mpiparallel.compile.localise import GRADIENT_OF
 from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.graph import Node, Value
 from mpiparallel.parallel.border import Border, Send
 from mpiparallel.search.cost.timed_nodes import TimedNode

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import prod
 
@@ -13,6 +13,7 @@ from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.compile.staging.place_stages import place_stages
 from mpiparallel.compile.strategies import Strategies
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import MpiParallelError
 from mpiparallel.graph.graph import Graph, Node
 from mpiparallel.graph.operator import Strategy

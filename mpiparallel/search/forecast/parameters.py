@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice, product
 from math import prod
 
 from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.dataclass import dataclass
 from mpiparallel.layout.layout import Layout
 from mpiparallel.search.cost.prices import bytes_held
 from mpiparallel.search.forecast.move import ranks_text

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.staged_graph import StagedGraph
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import MpiParallelError
 from mpiparallel.graph.graph import Graph, Node
 from mpiparallel.graph.operator import Strategy

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mpiparallel.compile.staged_graph import StagedGraph
+from mpiparallel.dataclass import dataclass
 from mpiparallel.parallel.border import Arrive, Send
 from mpiparallel.parallel.overlap import Start
 from mpiparallel.pipeline.action import Action

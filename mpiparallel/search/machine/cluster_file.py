@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +12,7 @@ from typing import Any, Final
 from mpiparallel.cluster.json_document import child, shown
 from mpiparallel.cluster.json_lines import line_numbers
 from mpiparallel.cluster.text_file import read_text
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ConfigurationError, RankTableError
 from mpiparallel.search.machine.kernel_times import PARTS, KernelTimes
 from mpiparallel.search.machine.machine import COLLECTIVES, CollectiveTimes, Link, Machine

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import inf, log2
 from typing import Final
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.search.machine.kernel_times import KernelTimes
 
 COLLECTIVES: Final = ("reduce", "reduce_scatter", "gather", "exchange")

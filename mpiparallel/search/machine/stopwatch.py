@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
 import numpy as np
 
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.dataclass import dataclass
 
 EXTENT: Final = 512
 """Of the product that tells the pace of a core."""

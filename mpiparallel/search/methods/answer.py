@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.graph import Node
 from mpiparallel.graph.operator import Strategy
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 import numpy as np
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.search.problem.repeats import Repeats
 from mpiparallel.search.problem.views import Array, Table, joined_views
 

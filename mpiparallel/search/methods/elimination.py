@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
 from typing import Final
 
 import numpy as np
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.search.methods.dominance import all_options, undominated
 from mpiparallel.search.problem.repeats import Repeats
 from mpiparallel.search.problem.views import Array, Table, View, cells, joined_views

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf
+
+from mpiparallel.dataclass import dataclass
 
 _ROUNDS = 12
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from mpiparallel.compile.policy import operands_of
 from mpiparallel.compile.recomputation import RECOMPUTED
 from mpiparallel.compile.strategies import Strategies
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import StrategyError
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.graph.operator import Strategy

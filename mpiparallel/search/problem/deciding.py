@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mpiparallel.compile.policy import operands_of
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.operator_placement import OperatorPlacement

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.graph import Node
 from mpiparallel.search.problem.choices import Choice
 from mpiparallel.search.problem.likeness import Likeness

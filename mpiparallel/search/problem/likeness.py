@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from mpiparallel.compile.strategies import Strategies
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.layout.layout import Layout
 from mpiparallel.search.cost.operator_key import operator_key

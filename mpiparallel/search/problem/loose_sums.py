@@ -10,10 +10,10 @@ strategies.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.graph import Node, Value
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.operator_placement import OperatorPlacement

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.strategy_policy import StrategyPolicy, takers_of_gradients
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.layout.device_matrix import DeviceMatrix
 from mpiparallel.search.problem.choices import Choice, SharedChoices, share_parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product
 from operator import attrgetter, itemgetter
 from typing import Any, Final
@@ -13,6 +13,7 @@ import numpy as np
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.compile.strategy_policy import StrategyPolicy
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import StrategyError
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.layout.device_matrix import DeviceMatrix

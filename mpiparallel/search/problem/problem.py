@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import isqrt
 from operator import attrgetter, itemgetter
 from typing import Final
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.layout.layout import Layout
 from mpiparallel.parallel.halo import read_layouts

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, TypeVar
 
 import numpy as np
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.search.problem.symbol import Symbol
 from mpiparallel.search.problem.views import Array, Table, View, whole_view
 

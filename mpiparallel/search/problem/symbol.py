@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.search.problem.views import Array, Table, View, cells, coarsened, joined_views
 
 _FEW_CODES: Final = 1 << 16

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from mpiparallel.compile.place import place
 from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.strategies import Strategies
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.graph import Graph, Node, Value
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.layout.layout import Layout

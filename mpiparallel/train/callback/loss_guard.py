@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from mpiparallel.communication import world
 from mpiparallel.communication.protocol import Communicator
+from mpiparallel.dataclass import dataclass
 from mpiparallel.dtype import is_floating
 from mpiparallel.errors import ConfigurationError, NonFiniteError
 from mpiparallel.train.callback.callback import Callback, CallbackParameters, RunContext

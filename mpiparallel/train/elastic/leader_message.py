@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from mpiparallel import errors
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.context.compiled_function import InputSignature
 from mpiparallel.context.settings import LoadedStrategies
+from mpiparallel.dataclass import dataclass
 from mpiparallel.dtype import dtype_text
 from mpiparallel.errors import MpiParallelError, name_origins
 from mpiparallel.graph.operator import Strategy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -19,6 +19,7 @@ from mpiparallel.context.settings import (
     set_auto_parallel_context,
     take_strategies,
 )
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ConfigurationError, ReshardError, StrategyError, StrategyFileError
 from mpiparallel.graph.operator import Operator, Strategy
 from mpiparallel.nn.cell import Cell

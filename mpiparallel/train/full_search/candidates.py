@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.nn.wrap.pipeline_cell import PipelineCell
 from mpiparallel.parallel.configuration import ParallelConfiguration

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from typing import Final
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.search.problem.clock import Clock
 from mpiparallel.train.full_search.quick_estimate import QuickEstimate

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Final
 
 import numpy as np
 
 from mpiparallel.compile.recomputation import RECOMPUTED
 from mpiparallel.compile.sharded_graph import ShardedGraph
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.graph import Graph, Value
 from mpiparallel.search.cost.memory import kept_for_gradient, live_nodes
 from mpiparallel.search.cost.prices import Prices, bytes_held

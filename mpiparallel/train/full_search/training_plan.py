@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from mpiparallel.context.settings import (
@@ -12,6 +12,7 @@ from mpiparallel.context.settings import (
     set_auto_parallel_context,
     take_strategies,
 )
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import StrategyFileError
 from mpiparallel.graph.operator import Strategy
 from mpiparallel.nn.wrap.pipeline_cell import PipelineCell

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import inf
 from typing import Any, Final
 
 from mpiparallel.compile.strategies import Strategies
 from mpiparallel.context.compiled_function import TriedFunction
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import ConfigurationError, LayoutError, MpiParallelError, ScheduleError, StrategyError
 from mpiparallel.graph.graph import Graph
 from mpiparallel.graph.operator import Strategy

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,7 @@ from mpiparallel.checkpoint.stored_state import StoredState
 from mpiparallel.communication.agreement import failing_together
 from mpiparallel.communication.protocol import Communicator
 from mpiparallel.compile.staged_graph import StagedGraph
+from mpiparallel.dataclass import dataclass
 from mpiparallel.errors import CheckpointError
 from mpiparallel.train.object_collectives import broadcast_object
 from mpiparallel.train.persistence.refilled_parameters import overwritable

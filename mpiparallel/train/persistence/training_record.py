@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from mpiparallel.context.seeds import get_seed
+from mpiparallel.dataclass import dataclass
 from mpiparallel.dataset.dataset import Dataset
 from mpiparallel.errors import CheckpointError
 from mpiparallel.graph.parameter import Parameter

@@ -18,7 +18,7 @@ from mpiparallel.launch import docs
 from mpiparallel.launch.cli import COMMANDS, command_line, main
 from mpiparallel.launch.command_line.argument_types import seconds
 from mpiparallel.launch.command_line.parser import Parser
-from mpiparallel.version import VERSION
+from mpiparallel.launch.version import VERSION
 from tests.conformance import patience
 
 SHIPPED = Path(__file__).parents[3] / "rank_tables"

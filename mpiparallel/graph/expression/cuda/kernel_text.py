@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from mpiparallel.backend.protocol import AddressTable, Array
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.expression.cuda.prelude import PRELUDE
 
 _INTEGERS: Final = {"int": np.int32, "long long": np.int64}

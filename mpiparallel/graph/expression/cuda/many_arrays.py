@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
 
 from mpiparallel.backend.protocol import AddressTable, Array
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.execution.runtime import Kernel, Runtime
 from mpiparallel.graph.expression.cuda.body import CudaBody
 from mpiparallel.graph.expression.cuda.elements import write_uniform, write_way_out

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.expression.cuda.text import stored_type
 
 _WIDEST = 16

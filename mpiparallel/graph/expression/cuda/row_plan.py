@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.expression.cuda.operand import CudaOperand, vector_width
 from mpiparallel.graph.expression.term import Term
 from mpiparallel.graph.expression.term_arrays import TermArrays

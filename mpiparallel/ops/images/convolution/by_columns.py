@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 
 from mpiparallel.backend.protocol import Array
+from mpiparallel.dataclass import dataclass
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.operator import Kernel
 from mpiparallel.ops.images.convolution.columns import ColumnMatrices, run_all

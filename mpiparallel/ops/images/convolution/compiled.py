@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from importlib.util import find_spec
 from math import prod
@@ -14,6 +14,7 @@ import numpy as np
 from mpiparallel.backend import jit
 from mpiparallel.backend.products import pair_products
 from mpiparallel.backend.protocol import Array
+from mpiparallel.dataclass import dataclass
 from mpiparallel.dtype import bfloat16
 from mpiparallel.graph.execution.runtime import Runtime
 from mpiparallel.graph.operator import Kernel

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mpiparallel.dataclass import dataclass
 from mpiparallel.ops.images.window import Pair, WindowsOfImage
 
 Offsets = np.ndarray[Any, np.dtype[np.int64]]

@@ -26,7 +26,7 @@ from mpiparallel.errors import ConfigurationError
 from mpiparallel.launch.doctor import host_facts
 from mpiparallel.launch.doctor.host_facts import facts_of
 from mpiparallel.launch.doctor.probes import cuda_aware, folder, gpu, host_name, libraries, mpi_library, two_ranks
-from mpiparallel.version import VERSION
+from mpiparallel.launch.version import VERSION
 from tests.unit.launch.doctor.faked_machine import OPENMPI, FakedMachine, cpuinfo
 
 Said = Callable[..., list[dict[str, Any]]]
