@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import cache
-
-from threadpoolctl import ThreadpoolController, threadpool_limits
+from typing import TYPE_CHECKING
 
 from mpiparallel.cluster.processor import threads_per_rank
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 _VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -21,6 +23,8 @@ def limit_blas_threads(local_ranks: int, variables: Mapping[str, str] = os.envir
     """
     if local_ranks < 2 or any(name in variables for name in _VARIABLES):
         return None
+    from threadpoolctl import threadpool_limits
+
     threads = threads_per_rank(len(os.sched_getaffinity(0)), local_ranks)
     threadpool_limits(threads, user_api="blas")
     return threads
@@ -33,4 +37,6 @@ def blas_threads() -> int:
 
 @cache
 def _libraries() -> ThreadpoolController:
+    from threadpoolctl import ThreadpoolController
+
     return ThreadpoolController().select(user_api="blas")

@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 
 def cache_folder(variables: Mapping[str, str] = os.environ) -> Path:
@@ -24,6 +23,9 @@ def keep(path: Path, content: bytes) -> bool:
 
     It is not where the disk is full, or where the folder is another user's. Without it, time is lost and nothing else.
     """
+    # Few processes write there.
+    from tempfile import NamedTemporaryFile
+
     draft: Path | None = None
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
