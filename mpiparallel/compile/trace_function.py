@@ -28,13 +28,21 @@ class Traced:
     @property
     def holds(self) -> bool:
         """Whether all conditions are as they were."""
-        return all(condition() == value for condition, value in self.conditions.items())
+        return _are_as_before(self.conditions)
 
     @property
     def is_current(self) -> bool:
         """Whether a trace now would give the same graph: operators and attributes of networks are as they were, too."""
         are_set_alike = all(operator.settings == before for operator, before in self.operators.items())
-        return self.holds and are_set_alike and all(told() == before for told, before in self.attributes.items())
+        return self.holds and are_set_alike and _are_as_before(self.attributes)
+
+
+def _are_as_before(conditions: Mapping[Condition, object]) -> bool:
+    try:
+        return all(condition() == before for condition, before in conditions.items())
+    except ReferenceError:
+        # A network that the function called is gone, so it will not call it again.
+        return False
 
 
 def trace_function(

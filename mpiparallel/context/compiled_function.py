@@ -18,6 +18,7 @@ from mpiparallel.compile.strategies import Strategies
 from mpiparallel.compile.structure import Structure, flatten, rebuild
 from mpiparallel.compile.trace_function import called
 from mpiparallel.context.default_values import PYNATIVE_MODE
+from mpiparallel.context.own_method import OwnMethod
 from mpiparallel.context.settings import current_configuration, get_context, tracing_for
 from mpiparallel.context.simulation import CompiledNetwork, current_simulation, end_simulation
 from mpiparallel.dataclass import dataclass
@@ -123,7 +124,8 @@ class CompiledFunction:
             def lay_out(other: ParallelConfiguration) -> tuple[Graph, StagedGraph]:
                 return around.run(self._compilation.staged, specs, inputs, other)
 
-            end_simulation(CompiledNetwork(*found, configuration, lay_out))
+            kept = self._function.bound() if isinstance(self._function, OwnMethod) else self._function
+            end_simulation(CompiledNetwork(*found, configuration, lay_out, kept))
 
     @property
     def programs(self) -> tuple[CompiledGraph, ...]:

@@ -18,13 +18,14 @@ from mpiparallel.parallel.configuration import ParallelConfiguration
 class CompiledNetwork:
     """What a program has compiled: the network as it was traced, and laid out on its ranks.
 
-    ``lay_out`` does both once more, by another configuration.
+    ``lay_out`` does both once more, by another configuration; it needs ``function``, which keeps the network.
     """
 
     graph: Graph
     staged: StagedGraph
     configuration: ParallelConfiguration
     lay_out: Callable[[ParallelConfiguration], tuple[Graph, StagedGraph]] | None = None
+    function: Callable[..., object] | None = None
 
     @property
     def trains(self) -> bool:

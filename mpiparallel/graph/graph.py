@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -19,16 +20,42 @@ from mpiparallel.graph.parameter import Parameter
 from mpiparallel.pipeline.action import Action
 
 
-@dataclass(eq=False)
 class Value:
-    """A tensor of the program: an input, a parameter, a constant, or an output of ``node``."""
+    """A tensor of the program: an input, a parameter, a constant, or output number ``index`` of ``node``.
 
-    spec: TensorSpec
-    name: str
-    node: Node | None = None
-    index: int = 0
-    parameter: Parameter | None = None
-    constant: np.ndarray[Any, Any] | None = None
+    It does not keep its node, which has it among its outputs: a graph that nobody has any more is freed at once, with
+    the parameters that it reads. Whoever asks for the node holds a graph that has it.
+    """
+
+    def __init__(
+        self,
+        spec: TensorSpec,
+        name: str,
+        node: Node | None = None,
+        index: int = 0,
+        parameter: Parameter | None = None,
+        constant: np.ndarray[Any, Any] | None = None,
+    ) -> None:
+        self.spec = spec
+        self.name = name
+        self.index = index
+        self.parameter = parameter
+        self.constant = constant
+        self.node = node
+
+    @property
+    def node(self) -> Node | None:
+        """What computes it, if anything does."""
+        if self._node is None:
+            return None
+        node = self._node()
+        if node is None:
+            raise TraceError(f"the graph that computed {self} is gone")
+        return node
+
+    @node.setter
+    def node(self, node: Node | None) -> None:
+        self._node = None if node is None else ref(node)
 
     def __repr__(self) -> str:
         return f"{self.name}{list(self.spec.shape)}:{self.spec.dtype}"

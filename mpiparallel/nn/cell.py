@@ -14,6 +14,7 @@ from mpiparallel.compile.sharded_graph import ShardedGraph
 from mpiparallel.compile.staged_graph import StagedGraph
 from mpiparallel.compile.structure import with_defaults
 from mpiparallel.context.compiled_function import CompiledFunction
+from mpiparallel.context.own_method import OwnMethod
 from mpiparallel.context.settings import current_configuration
 from mpiparallel.dtype import is_floating
 from mpiparallel.errors import ConfigurationError, TraceError
@@ -96,7 +97,7 @@ class Cell(CellSettings):
         object.__setattr__(self, "_cells", {})
         self._auto_prefix = auto_prefix
         self._scope = ""
-        self._compiled = CompiledFunction(self._construct_scoped, self._whole_inputs)
+        self._compiled = CompiledFunction(OwnMethod(self._construct_scoped), self._whole_inputs)
         self._precision: Precision | None = None
         self._result_type: np.dtype[Any] | None = None
         self._flags: dict[str, Any] = {}
@@ -182,7 +183,7 @@ class Cell(CellSettings):
         trace = active_trace()
         with ExitStack() as places:
             if trace is not None:
-                places.enter_context(trace.depending_on(self._training_flags, self._attributes))
+                places.enter_context(trace.depending_on(OwnMethod(self._training_flags), OwnMethod(self._attributes)))
             if trace is not None and self._scope:
                 places.enter_context(trace.scope(self._scope))
             if trace is not None and self.pipeline_stage is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from operator import is_
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -16,8 +17,8 @@ class Same:
     """Equal only to what holds the very same objects."""
 
     def __init__(self, held: Iterable[object]) -> None:
-        # Kept, so that no other object can take the place of one in memory.
-        self._held = tuple(held)
+        # References, or a cell would be kept by what it keeps; an object that takes the place of one has its own.
+        self._held = tuple(map(_reference, held))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Same) or len(self._held) != len(other._held):
@@ -25,6 +26,13 @@ class Same:
         return all(map(is_, self._held, other._held))
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _reference(item: object) -> object:
+    try:
+        return ref(item)
+    except TypeError:
+        return item
 
 
 def attributes_of(cell: object) -> object:

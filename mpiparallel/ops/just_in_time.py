@@ -94,11 +94,13 @@ class JustInTime:
     __name__ = "function"
 
     def _of(self, fed: tuple[int, ...], constants: tuple[Any, ...]) -> CompiledFunction:
+        given = self.function
+
         def function(*inputs: Any) -> Any:
             arguments = list(constants)
             for place, item in zip(fed, inputs, strict=True):
                 arguments[place] = item
-            return self.function(*arguments)
+            return given(*arguments)
 
         return CompiledFunction(function)
 

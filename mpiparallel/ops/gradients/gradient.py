@@ -295,10 +295,7 @@ class _Callable:
 
     def __init__(self, traced: Callable[..., Any]) -> None:
         self._traced = traced
-        self._compiled = CompiledFunction(self._inside_trace)
-
-    def _inside_trace(self, *inputs: Any, **options: Any) -> Any:
-        return self._traced(*inputs, **options)
+        self._compiled = CompiledFunction(traced)
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
         if active_trace() is not None:
