@@ -23,8 +23,9 @@ _OPTIONS = ("--with-ft", "ulfm", "--mca", "coll", "^han")
 def run_surviving(interpreter: Path, size: int, module: str, *arguments: object, chaos: str = "") -> tuple[int, str]:
     """Return the exit code of a job and what its ranks print; ``chaos`` says who dies when.
 
-    The test fails where the ranks hang. Open MPI's mpirun may wait for itself when many ranks end at one
-    moment: once in some hundred jobs on one machine, in four of ten on another. It is killed, as ``mpiparallel run`` would do, and the code is negative.
+    The test fails where the ranks hang. Open MPI's mpirun may wait for itself when many ranks end at one moment: once
+    in some hundred jobs on one machine, in four of ten on another. It is killed then, as ``mpiparallel run`` would do,
+    and the code is negative.
     """
     variables = {"MPIPARALLEL_ON_FAILURE": "shrink", "MPIPARALLEL_CHAOS": chaos}
     process = subprocess.Popen(
