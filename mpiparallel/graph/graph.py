@@ -23,7 +23,7 @@ from mpiparallel.pipeline.action import Action
 class Value:
     """A tensor of the program: an input, a parameter, a constant, or output number ``index`` of ``node``.
 
-    It does not keep its node, which has it among its outputs: a graph that nobody has any more is freed at once, with
+    It does not keep its node, which has it among its outputs. So a graph that nobody has any more is freed at once, and
     the parameters that it reads. Whoever asks for the node holds a graph that has it.
     """
 
