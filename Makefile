@@ -18,8 +18,8 @@ METADATA := setup.cfg setup.py pyproject.toml
 SAMPLED = $(EMPTY) or sample
 TESTED = (not mpi$(SAMPLED)) and not gpu and not interop and not mindspore and not slow and not cluster and not tutorial and not samples and not browser
 SOAKED := tests/reliability $(addprefix tests/unit/, train/persistence/test_resume.py reshard/test_any_reshard.py cluster/test_hostile_files.py \
-	train/pipelines/test_equal_one_device.py parallel/test_every_strategy.py graph/expression/test_cuda_kernels.py graph/test_written_kernels.py \
-	search/test_search.py train/full_search/test_compared_plans.py \
+	train/pipelines/test_equal_one_device.py parallel/test_every_strategy.py parallel/test_any_combination.py \
+	graph/expression/test_cuda_kernels.py graph/test_written_kernels.py search/test_search.py train/full_search/test_compared_plans.py \
 	$(addprefix checkpoint/, formats/test_damaged_files.py strategy/test_mutations.py shard/test_damage.py shard/test_hostile.py))
 
 help: ## list the targets
@@ -137,7 +137,7 @@ bench: .venv/.demo ## run every program in benchmarks/
 
 release: .venv/.release ## build the archive and the wheel, check both, and train with the wheel in a fresh environment of each Python
 	rm -rf build/release
-	.venv/bin/python -m build --outdir build/release
+	.venv/bin/python -m build --installer uv --outdir build/release
 	.venv/bin/python -m twine check --strict build/release/*
 	.venv/bin/check-wheel-contents build/release/*.whl
 	.venv/bin/python -m tests.release.fresh_install build/release/*.whl
@@ -146,6 +146,13 @@ clean: ## remove the virtual environments, the caches and the demo's results
 	rm -rf .venv .venv-mpich .venv-torch .venv-mindspore mpiparallel_demo build mpiparallel.egg-info
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# uv takes a tenth of pip's time. It does not read pip's settings, so pip installs where those name an index in place of the
+# default one, where uv fails, and where INSTALL says so: which build of PyTorch is taken is a matter of pip's settings.
+BY_PIP = $(@D)/bin/python -m pip --quiet --disable-pip-version-check install --no-compile
+INSTALL = { ! $(@D)/bin/python -m pip config list | grep -q '\.index-url=' && $(BY_PIP) uv && \
+	$(@D)/bin/uv pip install --quiet --python $(@D)/bin/python --editable '.[$(EXTRAS)]'; } || $(BY_PIP) --editable '.[$(EXTRAS)]'
+.venv-torch/.interop: INSTALL = $(BY_PIP) --editable '.[$(EXTRAS)]'
 
 # A virtual environment is up to date when the stamp in it is newer than the metadata. The wheels of Open MPI and MPICH
 # hold files of the same names, so each has an environment of its own.
@@ -169,5 +176,5 @@ clean: ## remove the virtual environments, the caches and the demo's results
 				"install one (Debian: python3-venv), or name it: make PYTHON=/path/to/python3" >&2; exit 1; }; \
 		"$(PYTHON)" -m venv --clear $(@D); }
 	@echo "Setting up $(@D) for $(EXTRAS): only the first time, a minute or two ..."
-	@$(@D)/bin/python -m pip install --no-compile --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	@$(INSTALL)
 	@touch $@ $(addprefix $(@D)/,$(HOLDS))

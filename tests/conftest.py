@@ -30,27 +30,16 @@ settings.load_profile("any machine")
 
 COLLECTED_AFTER = (20_000, 20, 50)
 """Objects until the youngest are looked at, and how many such looks until older ones are."""
-ALL_COLLECTED_AFTER = 4_000
-"""Tests until all objects are looked at."""
 
 REAL_RANKS = ("mpi", "cluster", "tutorial", "samples")
 """The markers of tests that start mpirun."""
 
 
-class _Collections:
-    """Looks at all objects now and then. Python waits until a quarter more are there, and imported tests are many."""
-
-    def __init__(self) -> None:
-        self._tests = 0
-
-    def pytest_runtest_logfinish(self) -> None:
-        self._tests += 1
-        if self._tests % ALL_COLLECTED_AFTER == 0:
-            gc.collect()
+class _LastCollection:
+    """Looks at all objects once, when all tests are done; pytest and the end of Python would do so several times."""
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        """Look once more; pytest and the end of Python would do so several times."""
         gc.collect()
         gc.freeze()
 
@@ -58,7 +47,7 @@ class _Collections:
 def pytest_configure(config: pytest.Config) -> None:
     """Keep compiled loops and measurements in the checkout: the user's own measured machine changes no test."""
     os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / "build" / "cache"))
-    config.pluginmanager.register(_Collections())
+    config.pluginmanager.register(_LastCollection())
 
 
 def pytest_xdist_auto_num_workers() -> int | None:

@@ -9,11 +9,12 @@ from functools import cache
 
 
 @contextmanager
-def collector_paused() -> Iterator[None]:
+def collector_paused(asks_once: bool = True) -> Iterator[None]:
     """Let no collection run in a ``with`` block, nor one of what was made in it right after: each would walk over all.
 
     What was made counts as old at once, as if collections had passed it by. Threads may pause the collector at once:
-    each leaves it running that found it running. What a program had frozen before the first pause stays frozen.
+    each leaves it running that found it running. What a program had frozen before the first pause stays frozen; with
+    ``asks_once`` False, what it had frozen before this one.
 
     >>> with collector_paused():
     ...     gc.isenabled()
@@ -25,7 +26,7 @@ def collector_paused() -> Iterator[None]:
         yield
     finally:
         if running:
-            if not _has_frozen():
+            if not (_has_frozen() if asks_once else gc.get_freeze_count()):
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()

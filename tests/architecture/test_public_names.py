@@ -16,7 +16,11 @@ import mpiparallel
 PACKAGE = Path(mpiparallel.__file__).parent
 # Importing this one starts MPI, which the process of the tests must not.
 STARTS_MPI = PACKAGE / "communication" / "mpi"
-MACHINERY = ("mpiparallel.compatibility.absent_names", "mpiparallel.compatibility.mindspore_paths")
+MACHINERY = (
+    "mpiparallel.backend.collector_pause",
+    "mpiparallel.compatibility.absent_names",
+    "mpiparallel.compatibility.mindspore_paths",
+)
 """What serves the fronts and is not offered by them."""
 FRONTS = [
     ".".join(path.parent.relative_to(PACKAGE.parent).parts)

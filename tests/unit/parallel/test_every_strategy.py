@@ -18,7 +18,7 @@ from mpiparallel.testing.operator_case import OperatorCase
 from tests.conformance.cases.operator_cases import CASES
 from tests.reliability.counts import share
 
-MOST = None if share() else 6
+MOST = None if share() else 4
 """How many are drawn on each of the larger numbers of ranks."""
 
 
