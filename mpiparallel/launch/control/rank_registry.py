@@ -83,8 +83,9 @@ class RankRegistry:
         return any(entry.called_at is not None for entry in self.entries)
 
     def call(self, rank: int, process: int, host: str, pid: int | None, starter: int | None = None) -> None:
-        """Note that ``rank`` is connected."""
+        """Note that ``rank`` is connected; it is lost no more, where an earlier connection was."""
         entry = self.entries[rank]
+        entry.lost_at, entry.is_unreachable = None, False
         entry.process, entry.host, entry.pid, entry.starter = process, host, pid, starter or pid
         entry.has_called_again = entry.called_at is not None
         entry.called_at = entry.called_at or time.time()

@@ -46,6 +46,17 @@ def test_a_rank_that_calls_again_has_called_when_it_first_did(registry: RankRegi
     assert not registry.entries[0].has_called_again
 
 
+def test_a_rank_that_was_lost_and_calls_again_is_lost_no_more(registry: RankRegistry) -> None:
+    # Its script may close the connection while nobody reads from it, which the launcher sees before the rank does.
+    registry.call(1, 1, "a", 7)
+    registry.lose(1, is_unreachable=True)
+    entry = registry.entries[1]
+    assert (entry.is_over, entry.has_died, entry.is_unreachable) == (True, True, True)
+    registry.call(1, 1, "a", 7)
+    assert (entry.is_over, entry.has_died, entry.is_unreachable) == (False, False, False)
+    assert entry.has_called_again
+
+
 @pytest.mark.parametrize(
     ("word", "failure", "over", "well"),
     [
