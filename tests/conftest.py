@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from _pytest.doctest import DoctestModule
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
 from mpiparallel.compatibility.remark import forget_remarks
@@ -85,6 +86,8 @@ def pytest_collection() -> Generator[None, object, object]:
     next collection would walk over it. Tests make millions of objects and few cycles, so Python's own thresholds cost a
     tenth of their time.
     """
+    # hypothesis looks at all objects before its first example: they are few now, and many once the tests are imported.
+    given(st.none())(lambda nothing: None)()
     gc.disable()
     try:
         return (yield)

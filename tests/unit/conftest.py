@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import product
 
 import pytest
@@ -22,6 +23,12 @@ def any_shape(draw: st.DrawFn) -> tuple[int, ...]:
     return tuple(draw(st.lists(st.integers(0, 11), max_size=3)))
 
 
+@cache
+def _matrices(max_devices: int) -> list[DeviceMatrix]:
+    """Return the device matrices of up to so many devices: drawn from ten thousand times, they are made once."""
+    return [matrix for matrix in map(DeviceMatrix, DEVICE_SHAPES) if matrix.size <= max_devices]
+
+
 @st.composite
 def any_layout(
     draw: st.DrawFn,
@@ -32,8 +39,7 @@ def any_layout(
 ) -> Layout:
     """Draw a layout over 1 to ``max_devices`` ranks, none above ``last_rank``; axes of a dim in any order."""
     shape = draw(any_shape()) if global_shape is None else global_shape
-    fitting = [DeviceMatrix(devices) for devices in DEVICE_SHAPES if DeviceMatrix(devices).size <= max_devices]
-    devices = draw(st.sampled_from(fitting))
+    devices = draw(st.sampled_from(_matrices(max_devices)))
     first_rank = draw(st.integers(0, last_rank + 1 - devices.size))
     roles: dict[object, list[int]] = {role: [] for role in (*range(len(shape)), "replica", "optimizer", "partial")}
     allowed = [role for role in roles if (role != "optimizer" or shape) and (role != "partial" or partial)]

@@ -282,10 +282,10 @@ def test_a_call_keeps_the_memory_that_it_works_on(compiler: Any) -> None:
     run = compiler.bind(SOURCE.format("2 + "), (3, x, y))
     kept = weakref.ref(x)
     del x
-    gc.collect()
+    gc.collect(1)
     assert kept() is not None
     run()
     assert y.tolist() == [3.0] * 3
     del run
-    gc.collect()
+    gc.collect(1)
     assert kept() is None

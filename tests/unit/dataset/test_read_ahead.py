@@ -187,7 +187,7 @@ def test_a_source_is_closed_in_its_thread_and_set_free() -> None:
     batches = ds.GeneratorDataset(images, ["image", "label"]).iterate()
     next(batches)
     del batches, images
-    gc.collect()
+    gc.collect(1)
     assert seen() is None
 
 

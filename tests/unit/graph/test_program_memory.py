@@ -46,7 +46,6 @@ def test_a_program_that_is_dropped_frees_the_arrays_of_its_parameters_without_th
     model.run_step(batch)
     parameters = list(model.train_network.get_parameters())
     arrays = [weakref.ref(one.array) for one in parameters]
-    gc.collect()
     gc.disable()
     try:
         model.train_network.forget_programs()
