@@ -127,15 +127,13 @@ class ThreadCommunicator:
 
     def start_step_check(self, fingerprint: str) -> Completion:
         flag = self._step_flag
-        with self._together(("begin_step", fingerprint), None, (flag.own, flag.batch)) as words:
-            heard, batches = max(own for own, _ in words), {batch for _, batch in words}
-        flag.heard = max(flag.heard, heard)
-        flag.batches_differ = len(batches) > 1
+        words = self._meet(("begin_step", fingerprint), None, (flag.own, flag.batch), list)
+        flag.heard = max(flag.heard, *(own for own, _ in words))
+        flag.batches_differ = len({batch for _, batch in words}) > 1
         return lambda: None
 
     def barrier(self) -> None:
-        with self._together(("barrier",), None, None):
-            pass
+        self._meet(("barrier",), None, None, list)
 
     def rest(self) -> None:
         self.barrier()
@@ -143,8 +141,8 @@ class ThreadCommunicator:
     def all_reduce(self, array: NDArray[Any], operation: Reduction = "sum") -> None:
         view = arguments.writable("all_reduce", array)
         wire = wire_of(view.dtype, operation)
-        with self._together(("all_reduce", view.dtype.str, view.size, operation), None, encode(view, wire)) as parts:
-            result = _reduced(parts, wire)
+        signature = ("all_reduce", view.dtype.str, view.size, operation)
+        result = self._meet(signature, None, encode(view, wire), partial(_reduced, wire))
         decode(result, view, wire)
 
     def start_all_reduce(self, array: NDArray[Any], operation: Reduction = "sum") -> Completion:
@@ -155,9 +153,8 @@ class ThreadCommunicator:
     def all_gather(self, source: NDArray[Any], target: NDArray[Any]) -> None:
         block, whole = arguments.flat("all_gather", source), arguments.writable("all_gather", target)
         problem = arguments.blocks_problem("all_gather", whole, block, self.size)
-        with self._together(("all_gather", block.dtype.str, block.size, whole.size), problem, block) as parts:
-            for member, part in enumerate(parts):
-                whole[member * block.size : (member + 1) * block.size] = part
+        signature = ("all_gather", block.dtype.str, block.size, whole.size)
+        whole[:] = self._meet(signature, problem, block, np.concatenate)
 
     def start_all_gather(self, source: NDArray[Any], target: NDArray[Any]) -> Completion:
         gathered = np.empty_like(arguments.writable("start_all_gather", target))
@@ -170,9 +167,8 @@ class ThreadCommunicator:
         problem = arguments.blocks_problem("reduce_scatter", whole, block, self.size)
         signature = ("reduce_scatter", whole.dtype.str, whole.size, block.size, operation)
         own = slice(self._rank * block.size, (self._rank + 1) * block.size)
-        with self._together(signature, problem, encode(whole, wire)) as parts:
-            result = _reduced([part[own] for part in parts], wire)
-        decode(result, block, wire)
+        result = self._meet(signature, problem, encode(whole, wire), partial(_reduced, wire))
+        decode(result[own], block, wire)
 
     def start_reduce_scatter(
         self, source: NDArray[Any], target: NDArray[Any], operation: Reduction = "sum"
@@ -250,11 +246,8 @@ class ThreadCommunicator:
         wire = wire_of(view.dtype, operation)
         problem = arguments.member_problem("reduce", root, self.size)
         signature = ("reduce", view.dtype.str, view.size, root, operation)
-        result = None
-        with self._together(signature, problem, encode(view, wire)) as parts:
-            if self._rank == root:
-                result = _reduced(parts, wire)
-        if result is not None:
+        result = self._meet(signature, problem, encode(view, wire), partial(_reduced, wire))
+        if self._rank == root:
             decode(result, view, wire)
 
     def send(self, array: NDArray[Any], target: int, tag: int = 0) -> None:
@@ -304,6 +297,29 @@ class ThreadCommunicator:
         if self.size == self._world.size:
             self._world.leave(self._world_rank)
 
+    def _meet(
+        self,
+        signature: tuple[object, ...],
+        problem: str | None,
+        payload: Any,
+        make: Callable[[list[Any]], Any],
+        mismatch: Callable[[list[Any]], str | None] | None = None,
+    ) -> Any:
+        """Return what ``make`` gives for the payloads of all members: the last of them to come makes it, for all."""
+        rendezvous = self._rendezvous
+        rendezvous.calls[self._rank] = MemberCall(signature, problem, payload)
+
+        def settle() -> None:
+            calls = [call for call in rendezvous.calls if call is not None]
+            payloads = [call.payload for call in calls]
+            disagreement = self._disagreement(calls) or (mismatch and mismatch(payloads)) or None
+            rendezvous.settled = disagreement, None if disagreement else make(payloads)
+
+        rendezvous.wait(self._world_rank, str(signature[0]), settle)
+        disagreement, made = rendezvous.settled
+        arguments.refuse(disagreement)
+        return made
+
     @contextmanager
     def _together(
         self,
@@ -313,17 +329,8 @@ class ThreadCommunicator:
         mismatch: Callable[[list[Any]], str | None] | None = None,
     ) -> Iterator[list[Any]]:
         """Give the payloads of all members to the body; no member goes on before all bodies have ended."""
-        activity = str(signature[0])
-        rendezvous = self._rendezvous
-        rendezvous.calls[self._rank] = MemberCall(signature, problem, payload)
-        rendezvous.wait(self._world_rank, activity)
-        calls = [call for call in rendezvous.calls if call is not None]
-        payloads = [call.payload for call in calls]
-        disagreement = self._disagreement(calls) or (mismatch and mismatch(payloads))
-        if disagreement is None:
-            yield payloads
-        rendezvous.wait(self._world_rank, activity)
-        arguments.refuse(disagreement)
+        yield self._meet(signature, problem, payload, list, mismatch)
+        self._rendezvous.wait(self._world_rank, str(signature[0]))
 
     def _disagreement(self, calls: list[MemberCall]) -> str | None:
         for member, call in enumerate(calls):
@@ -366,7 +373,7 @@ def _arrive(result: NDArray[Any], array: NDArray[Any]) -> None:
     array.reshape(-1)[...] = result.reshape(-1)
 
 
-def _reduced(parts: Sequence[NDArray[Any]], wire: Wire) -> NDArray[Any]:
+def _reduced(wire: Wire, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     result = parts[0].copy()
     with np.errstate(all="ignore"):
         for part in parts[1:]:

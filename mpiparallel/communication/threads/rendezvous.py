@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from numpy.typing import NDArray
@@ -57,21 +57,27 @@ class RankCondition:
 
 
 class Rendezvous(RankCondition):
-    """The rendezvous of one group: a barrier, and one slot a member for the call it makes."""
+    """The rendezvous of one group: a barrier, and one slot a member for the call it makes.
+
+    ``settled`` is what the last member to come has found: what is wrong with the calls, or what they give.
+    """
 
     def __init__(self, ranks: tuple[int, ...], ended: dict[int, str], waits: dict[int, str]) -> None:
         super().__init__(ended, waits)
         self.ranks = ranks
         self.calls: list[MemberCall | None] = [None] * len(ranks)
+        self.settled: tuple[str | None, Any] = None, None
         self._arrived = 0
         self._generation = 0
 
-    def wait(self, rank: int, activity: str) -> None:
-        """Wait, as world rank ``rank``, until every member waits."""
+    def wait(self, rank: int, activity: str, settle: Callable[[], None] | None = None) -> None:
+        """Wait, as world rank ``rank``, until every member waits; the last to come calls ``settle`` before all go on."""
         with self.condition:
             generation = self._generation
             self._arrived += 1
             if self._arrived == len(self.ranks):
+                if settle is not None:
+                    settle()
                 self._arrived = 0
                 self._generation += 1
                 self.condition.notify_all()

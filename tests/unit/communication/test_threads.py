@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from random import Random
 from types import SimpleNamespace
 
 import numpy as np
@@ -183,6 +184,31 @@ def test_a_mismatch_raises_on_all_ranks_and_the_world_goes_on(usual: Call, other
     messages = run_world(3, function)
     assert len(set(messages)) == 1
     assert "1" in messages[0]
+
+
+def test_what_a_rank_overwrites_right_after_a_call_all_others_have_read() -> None:
+    def function(communicator: Communicator) -> None:
+        pauses = Random(communicator.rank)
+
+        def check(call: Callable[..., None], arrays: list[np.ndarray], *others: object, wanted: object) -> None:
+            call(*arrays, *others)
+            np.testing.assert_array_equal(arrays[-1], wanted)
+            for array in arrays:
+                array[:] = -1.0
+            if pauses.random() < 0.1:
+                time.sleep(0.001)
+
+        for step in range(60):
+            given = step + np.arange(4.0)
+            own = given[communicator.rank]
+            check(communicator.all_gather, [np.full(2, own), np.empty(8)], wanted=given.repeat(2))
+            check(communicator.all_reduce, [np.full(2, own)], wanted=given.sum())
+            check(communicator.reduce, [np.full(2, own)], 3, "max", wanted=own)
+            check(communicator.reduce_scatter, [given.repeat(2), np.empty(2)], wanted=4 * own)
+            check(communicator.broadcast, [np.full(2, own)], 2, wanted=given[2])
+            check(communicator.all_to_all, [given.repeat(2), np.empty(8)], wanted=own)
+
+    run_world(4, function)
 
 
 def test_a_message_of_the_wrong_size_raises_at_both_ends() -> None:
