@@ -71,7 +71,7 @@ class Rendezvous(RankCondition):
         self._generation = 0
 
     def wait(self, rank: int, activity: str, settle: Callable[[], None] | None = None) -> None:
-        """Wait, as world rank ``rank``, until every member waits; the last to come calls ``settle`` before all go on."""
+        """Wait, as world rank ``rank``, until every member waits; the last to come calls ``settle`` first."""
         with self.condition:
             generation = self._generation
             self._arrived += 1
