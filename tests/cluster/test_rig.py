@@ -47,7 +47,7 @@ def test_a_host_crashes_starts_again_and_can_be_unplugged(ssh_cluster: Hosts) ->
         assert sleeping.process.poll() is None
     ssh_cluster.crash("n2")
     assert sleeping.ended(10).code
-    assert not ssh_cluster.processes("n2")
+    patience.wait_until(lambda: not ssh_cluster.processes("n2"))
     ssh_cluster.start("n2")
     assert ssh_cluster.run(["ssh", "n2", "hostname"]).output == "n2\n"
     ssh_cluster.cut("n2")
