@@ -147,8 +147,8 @@ clean: ## remove the virtual environments, the caches and the demo's results
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-# uv installs in a tenth of pip's time. It does not read pip's settings, so pip installs where those name an index in place of the
-# default one, where uv fails, and where INSTALL says so: which build of PyTorch is taken is a matter of pip's settings.
+# uv installs in a tenth of pip's time. It does not read pip's settings, so pip installs where those name an index in place of
+# the default one, where uv fails, and where INSTALL says so: which build of PyTorch is taken is a matter of pip's settings.
 BY_PIP = $(@D)/bin/python -m pip --quiet --disable-pip-version-check install --no-compile
 INSTALL = { ! $(@D)/bin/python -m pip config list | grep '\.index-url=' >/dev/null && $(BY_PIP) uv && \
 	$(@D)/bin/uv pip install --quiet --python $(@D)/bin/python --editable '.[$(EXTRAS)]'; } || \
