@@ -137,7 +137,7 @@ bench: .venv/.demo ## run every program in benchmarks/
 
 release: .venv/.release ## build the archive and the wheel, check both, and train with the wheel in a fresh environment of each Python
 	rm -rf build/release
-	.venv/bin/python -m build --installer uv --outdir build/release
+	.venv/bin/python -m build --outdir build/release
 	.venv/bin/python -m twine check --strict build/release/*
 	.venv/bin/check-wheel-contents build/release/*.whl
 	.venv/bin/python -m tests.release.fresh_install build/release/*.whl

@@ -122,8 +122,14 @@ class Watch:
         return moment is not None and now > moment + grace
 
     def _first_failure(self, now: float) -> float | None:
-        """Return when a rank was first seen to have failed or, unless deaths are survived, died."""
-        if self._failed_at is None and any(map(self._is_failure, self._registry)):
+        """Return when a rank was first seen to have failed or, unless deaths are survived, died.
+
+        None where the only ones that seemed to have died have called again, within the grace that is left to them.
+        """
+        if not any(map(self._is_failure, self._registry)):
+            if self._failed_at is not None and not self._has_written_failure():
+                self._failed_at = None
+        elif self._failed_at is None:
             self._failed_at = now
         if now >= self._next_look:
             self._next_look = now + _LOOK_SECONDS
@@ -134,11 +140,14 @@ class Watch:
         is_stuck = entry.failing_at is not None and time.time() > entry.failing_at + _FAILING_SECONDS
         return entry.failure is not None or is_stuck or (entry.has_died and not self._policy.survives_deaths)
 
+    def _has_written_failure(self) -> bool:
+        return any(folder.failure.exists() for folder in self._folders)
+
     def _look_closely(self, now: float) -> None:
         """Look at what is not said on the control channel: records of failures, and whether somebody waits for ever."""
         own = (entry for entry in self._registry if entry.host == self._host and not entry.is_over)
         self.segments.note(entry.pid for entry in own if entry.pid is not None)
-        if self._failed_at is None and any(folder.failure.exists() for folder in self._folders):
+        if self._failed_at is None and self._has_written_failure():
             self._failed_at = now
         if self._failed_at is None:
             self.sentence = self._hang(now)

@@ -91,6 +91,22 @@ def test_a_failure_that_came_to_the_disk_alone_ends_the_job_two_seconds_after_it
     bench.heard(watch, (0.25, []), (0.5, []), (2.5, []), (2.75, TERM))
 
 
+def test_a_rank_that_seemed_to_have_died_and_calls_again_in_time_ends_no_job(bench: Bench) -> None:
+    bench.all_call()
+    watch = bench.watch()
+    bench.registry.lose(1)
+    bench.heard(watch, (0.0, []), (2.0, []))
+    bench.registry.call(1, 1, "elsewhere", 101)
+    bench.heard(watch, (0.25, []), (60.0, []))
+    # It is watched as before: its death, and a failure that is written down, count from when they are seen.
+    bench.registry.lose(1)
+    bench.heard(watch, (0.0, []), (2.0, []))
+    bench.registry.call(1, 1, "elsewhere", 101)
+    bench.folders[1].path.mkdir()
+    bench.folders[1].failure.write_text(json.dumps({}))
+    bench.heard(watch, (0.0, []), (0.25, TERM))
+
+
 def complete(bench: Bench, *ranks: int) -> None:
     for rank in ranks:
         bench.registry.hear(rank, "completed", None)
