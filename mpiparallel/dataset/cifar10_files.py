@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -78,7 +78,7 @@ def write_cifar10(folder: Path, stem: str, images: Bytes, labels: Bytes) -> None
             raise DatasetError(f"{path}: holds other samples, which would be lost; give an empty folder")
         folder.mkdir(parents=True, exist_ok=True)
         # Every rank may write: each has a file of its own until it is whole.
-        partial = folder / f".{path.name}.{uuid4().hex}"
+        partial = folder / f".{path.name}.{os.urandom(16).hex()}"
         partial.write_bytes(content)
         partial.replace(path)
     except OSError as error:

@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tests.conformance.package_trees import trees
+from tests.conformance.package_trees import nodes_of, trees
 
 NAMED_BY_MINDSPORE = ("mpiparallel.nn.", "mpiparallel.ops.")
 """Its users find a cell and an operator of one name in two folders, ``nn.Softmax`` and ``ops.Softmax``."""
@@ -22,7 +22,7 @@ RETIRED = re.findall(
 
 def classes_of(module: str) -> Iterator[str]:
     """Yield the classes that a module defines anywhere, inside functions too."""
-    yield from (node.name for node in ast.walk(trees()[module]) if isinstance(node, ast.ClassDef))
+    yield from (node.name for node in nodes_of(module, ast.ClassDef))
 
 
 def aliases_of(module: str) -> Iterator[str]:

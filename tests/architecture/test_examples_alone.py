@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 
-from tests.conformance.package_trees import trees
+from tests.conformance.package_trees import nodes_of, trees
 
 # Importing this one starts MPI.
 STARTS_MPI = "mpiparallel.communication.mpi"
@@ -71,7 +71,7 @@ def loaded_with(name: str) -> set[str]:
 
 def has_examples(name: str) -> bool:
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    return any(">>> " in (ast.get_docstring(one) or "") for one in ast.walk(trees()[name]) if isinstance(one, kinds))
+    return any(">>> " in (ast.get_docstring(one) or "") for kind in kinds for one in nodes_of(name, kind))
 
 
 def test_examples_below_the_operators_work_in_a_process_of_their_own() -> None:
@@ -100,9 +100,9 @@ def test_only_the_door_to_all_operators_reads_the_registry() -> None:
     home = "mpiparallel.graph.operator"
     imported = {
         (name, alias.name)
-        for name, tree in trees().items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module == home
+        for name in trees()
+        for node in nodes_of(name, ast.ImportFrom)
+        if node.module == home
         for alias in node.names
     }
     takers = {name for name, what in imported if what == "OPERATORS"}

@@ -7,19 +7,18 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 from mpiparallel.parallel.configuration import ParallelConfiguration
-from tests.conformance.package_trees import FILES, trees
+from tests.conformance.package_trees import FILES, Node, nodes_of, trees
 
 LONGEST = 400
 WRITTEN = [name for name in FILES if not name.endswith("_pb2")]
 """All modules but those that the compiler of protobuf has written."""
 
 
-def nodes(*kinds: type[ast.AST]) -> Iterator[tuple[str, ast.AST]]:
-    """Yield the file with the line, and the node, for each node of these kinds."""
+def nodes(kind: type[Node]) -> Iterator[tuple[str, Node]]:
+    """Yield the file with the line, and the node, for each node of this kind."""
     for name in WRITTEN:
-        for node in ast.walk(trees()[name]):
-            if isinstance(node, kinds):
-                yield f"{FILES[name]}:{getattr(node, 'lineno', 1)}", node
+        for node in nodes_of(name, kind):
+            yield f"{FILES[name]}:{getattr(node, 'lineno', 1)}", node
 
 
 def test_nothing_is_checked_by_assert_which_python_may_leave_out() -> None:
@@ -27,12 +26,11 @@ def test_nothing_is_checked_by_assert_which_python_may_leave_out() -> None:
 
 
 def test_no_exception_is_caught_unnamed() -> None:
-    assert [place for place, node in nodes(ast.ExceptHandler) if getattr(node, "type", None) is None] == []
+    assert [place for place, node in nodes(ast.ExceptHandler) if node.type is None] == []
 
 
 def test_each_import_says_what_and_from_where_in_full() -> None:
-    imports = [(place, node) for place, node in nodes(ast.ImportFrom) if isinstance(node, ast.ImportFrom)]
-    assert [place for place, node in imports if node.level or node.names[0].name == "*"] == []
+    assert [place for place, node in nodes(ast.ImportFrom) if node.level or node.names[0].name == "*"] == []
 
 
 def test_each_file_opens_with_what_it_is() -> None:
@@ -45,6 +43,5 @@ def test_no_file_is_too_long_to_be_one_thought() -> None:
 
 
 def test_each_setting_of_a_compilation_is_read_somewhere() -> None:
-    attributes = (node for _, node in nodes(ast.Attribute) if isinstance(node, ast.Attribute))
-    read = {node.attr for node in attributes if isinstance(node.ctx, ast.Load)}
+    read = {node.attr for _, node in nodes(ast.Attribute) if isinstance(node.ctx, ast.Load)}
     assert {one.name for one in fields(ParallelConfiguration)} - read == set()

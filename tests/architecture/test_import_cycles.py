@@ -6,15 +6,15 @@ import ast
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 
-from tests.conformance.package_trees import trees
+from tests.conformance.package_trees import nodes_of, trees
 
 
 def imported_by(module: str) -> Iterator[str]:
     """Yield the package's modules that a module imports anywhere: at its top, in a function, or for types."""
-    for node in ast.walk(trees()[module]):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in trees())
-        elif isinstance(node, ast.ImportFrom) and node.module in trees():
+    for node in nodes_of(module, ast.Import):
+        yield from (alias.name for alias in node.names if alias.name in trees())
+    for node in nodes_of(module, ast.ImportFrom):
+        if node.module in trees():
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
                 yield inner if inner in trees() else node.module

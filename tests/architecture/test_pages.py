@@ -13,7 +13,7 @@ import pytest
 from tests.conformance.documents.command_line_page import PAGE as COMMAND_LINE
 from tests.conformance.documents.command_line_page import page
 from tests.conformance.documents.public_stubs import PACKAGE, stubs
-from tests.conformance.package_trees import trees
+from tests.conformance.package_trees import nodes_of, trees
 
 ROOT = Path(__file__).parents[2]
 ARCHITECTURE = ROOT / "ARCHITECTURE.md"
@@ -27,11 +27,9 @@ NOUN = re.compile(r"\*\*([^*]+)\*\*(?:\s+\(((?:`[\w/.]+`(?:,\s+)?)+)\))?")
 @cache
 def names_of(module: str) -> frozenset[str]:
     """Return what is defined or assigned in a module."""
-    nodes = [*ast.walk(trees()[module])]
-    defined = {node.name for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef)}
-    return frozenset(
-        defined | {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    )
+    stored = {node.id for node in nodes_of(module, ast.Name) if isinstance(node.ctx, ast.Store)}
+    defined = {node.name for node in nodes_of(module, ast.ClassDef)}
+    return frozenset(stored | defined | {node.name for node in nodes_of(module, ast.FunctionDef)})
 
 
 def names(places: Sequence[str]) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from functools import cache
 from pathlib import Path
+from typing import TypeVar, cast
 
 import mpiparallel
 
@@ -17,6 +18,8 @@ def module_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+Node = TypeVar("Node", bound=ast.AST)
+
 FILES = {module_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 """The files by the names of their modules."""
 
@@ -25,3 +28,16 @@ FILES = {module_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 def trees() -> dict[str, ast.Module]:
     """Return the syntax tree of each module by its name."""
     return {name: ast.parse(path.read_text(encoding="utf-8"), str(path)) for name, path in FILES.items()}
+
+
+@cache
+def _by_kind(module: str) -> dict[type[ast.AST], list[ast.AST]]:
+    found: dict[type[ast.AST], list[ast.AST]] = {}
+    for node in ast.walk(trees()[module]):
+        found.setdefault(type(node), []).append(node)
+    return found
+
+
+def nodes_of(module: str, kind: type[Node]) -> list[Node]:
+    """Return a module's nodes of one kind, wherever they are; each tree is walked once for all tests."""
+    return cast("list[Node]", _by_kind(module).get(kind, []))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from mpiparallel.backend.tensor_spec import TensorSpec
 from mpiparallel.checkpoint.files.array_file import ArrayFile, Attribute, NamedArrays
-from mpiparallel.checkpoint.formats.mindspore_checkpoint import open_mindspore_checkpoint, write_mindspore_checkpoint
-from mpiparallel.checkpoint.formats.numpy_archive import open_numpy_archive, write_numpy_archive
-from mpiparallel.checkpoint.formats.safetensors import open_safetensors, write_safetensors
 from mpiparallel.checkpoint.shard.reader import open_shard
 from mpiparallel.checkpoint.shard.writer import write_shard
 from mpiparallel.compatibility.remark import remark
@@ -33,14 +32,27 @@ class Format:
     write: Callable[[Path, Mapping[str, TensorSpec], NamedArrays, Mapping[str, Attribute]], object]
 
 
+def _loaded_late(name: str, noun: str) -> Format:
+    """Return the format of the module ``noun``, which is loaded for the first file of it: most jobs have none."""
+
+    def late(verb: str) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            module = import_module(f"mpiparallel.checkpoint.formats.{noun}")
+            return getattr(module, f"{verb}_{noun}")(*arguments)
+
+        return call
+
+    return Format(name, f".{name}", late("open"), late("write"))
+
+
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {
         format_.name: format_
         for format_ in (
             Format("h5", ".h5", open_shard, write_shard),
-            Format("ckpt", ".ckpt", open_mindspore_checkpoint, write_mindspore_checkpoint),
-            Format("safetensors", ".safetensors", open_safetensors, write_safetensors),
-            Format("npz", ".npz", open_numpy_archive, write_numpy_archive),
+            _loaded_late("ckpt", "mindspore_checkpoint"),
+            _loaded_late("safetensors", "safetensors"),
+            _loaded_late("npz", "numpy_archive"),
         )
     }
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from os import PathLike
 from pathlib import Path
@@ -156,6 +155,8 @@ def read_sgm_pairs(source_path: FilePath, target_path: FilePath) -> list[Pair]:
 
 
 def _segments(path: Path) -> list[tuple[str, int, str]]:
+    from html import unescape  # slow to import, for .sgm files alone
+
     content = _decode(_read(path), str(path))
     segments: list[tuple[str, int, str]] = []
     document, line, position = "", 1, 0
@@ -167,7 +168,7 @@ def _segments(path: Path) -> list[tuple[str, int, str]]:
             continue
         if _SEGMENT_START.search(match["text"]):
             raise DatasetError(f"{path}:{line}: segment {match['id']} has no </seg>; get the file again")
-        segments.append((f"{document}:{match['id']}", line, " ".join(html.unescape(match["text"]).split())))
+        segments.append((f"{document}:{match['id']}", line, " ".join(unescape(match["text"]).split())))
     starts = len(_SEGMENT_START.findall(content))
     if not segments or starts != len(segments):
         raise DatasetError(
