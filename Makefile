@@ -15,7 +15,7 @@ PYTHON ?= $(shell for python in $(CANDIDATES); do $$python $(IS_FIT) && $$python
 CUDA ?= cuda12x
 METADATA := setup.cfg setup.py pyproject.toml
 # Which of the tests on real ranks `make test` runs; none (SAMPLED=) where test-mpi and test-reliability run all of them after it.
-SAMPLED = $(EMPTY) or sample
+SAMPLED = $(EMPTY) or sampled
 TESTED = (not mpi$(SAMPLED)) and not gpu and not interop and not mindspore and not slow and not cluster and not tutorial and not samples and not browser
 SOAKED := tests/reliability $(addprefix tests/unit/, train/persistence/test_resume.py reshard/test_any_reshard.py cluster/test_hostile_files.py \
 	train/pipelines/test_equal_one_device.py parallel/test_every_strategy.py parallel/test_any_combination.py \

@@ -10,6 +10,7 @@ import linecache
 import os
 import platform
 import random
+import re
 import signal
 import sys
 from collections.abc import Callable, Generator, Iterator
@@ -100,8 +101,18 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the tests in an order drawn from ``MPIPARALLEL_TEST_ORDER`` where that is set, the same for all workers."""
+    """Mark what ``make test`` runs of the samples: each with the MPI library that it names, or one in turns.
+
+    Run the tests in an order drawn from ``MPIPARALLEL_TEST_ORDER`` where that is set, the same for all workers.
+    """
+    samples: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if (marker := item.get_closest_marker("sample")) and all(library in item.nodeid for library in marker.args):
+            samples.setdefault(re.sub("openmpi|mpich", "", item.nodeid), []).append(item)
+    for turn, libraries in enumerate(samples.values()):
+        libraries[turn % len(libraries)].add_marker("sampled")
     if seed := os.environ.get("MPIPARALLEL_TEST_ORDER"):
         random.Random(seed).shuffle(items)
 

@@ -27,7 +27,7 @@ CASES = [
     ("pieces", "kill@3:62", False, [7], "slices of replicas"),
     ("replicas", "kill@0:40,kill@5:80", False, [7, 6], "slices of replicas"),
     ("replicas", "kill@3:60:in,kill@5:63", False, [6], "slices of replicas"),
-    pytest.param("replicas", "kill@2:36", True, [7], "slices of replicas", marks=pytest.mark.sample),
+    pytest.param("replicas", "kill@2:36", True, [7], "slices of replicas", marks=pytest.mark.sample("openmpi")),
     ("cut", "kill@6:200", False, [6], "slices of replicas"),
     ("shards", "kill@3:200", True, [7], "checkpoint"),
     # Of two stages of four the survivors make one of seven.
