@@ -57,10 +57,10 @@ def pytest_xdist_auto_num_workers() -> int | None:
     return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else len(os.sched_getaffinity(0)) + 1
 
 
-@pytest.fixture(autouse=True)
-def _no_left_sessions(request: pytest.FixtureRequest) -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
     """Tests start mpirun thousands of times and kill many; where process numbers come round, some would not start."""
-    if any(map(request.node.get_closest_marker, REAL_RANKS)):
+    if any(map(item.get_closest_marker, REAL_RANKS)):
         remove_left_sessions()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from itertools import product
 
@@ -67,9 +67,13 @@ def shapes() -> Callable[..., st.SearchStrategy[tuple[int, ...]]]:
     return any_shape
 
 
-@pytest.fixture(autouse=True)
-def settings_of_one_test() -> Iterator[None]:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
     """Let no test see the seed, mode or strategies that another has set, nor what it has drawn."""
     settings.take_settings(settings.Settings())
-    yield
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Leave nothing to what runs between tests. A fixture for each of 30,000 tests would take seconds."""
     settings.take_settings(settings.Settings())
