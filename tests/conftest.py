@@ -38,11 +38,15 @@ REAL_RANKS = ("mpi", "cluster", "tutorial", "samples")
 
 
 class _LastCollection:
-    """Looks at all objects once, when all tests are done; pytest and the end of Python would do so several times."""
+    """Looks at all objects once, when all tests are done; pytest and the end of Python would do so several times.
+
+    What a worker of xdist finds then reaches nobody, so it does not look.
+    """
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        gc.collect()
+        if "PYTEST_XDIST_WORKER" not in os.environ:
+            gc.collect()
         gc.freeze()
 
 
