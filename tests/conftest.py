@@ -107,18 +107,20 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what ``make test`` runs of the samples: each with the MPI library that it names, or one in turns.
+    """Run the tests in an order drawn from ``MPIPARALLEL_TEST_ORDER`` where that is set, the same for all workers."""
+    _mark_samples(items)
+    if seed := os.environ.get("MPIPARALLEL_TEST_ORDER"):
+        random.Random(seed).shuffle(items)
 
-    Run the tests in an order drawn from ``MPIPARALLEL_TEST_ORDER`` where that is set, the same for all workers.
-    """
+
+def _mark_samples(items: list[pytest.Item]) -> None:
+    """Mark what ``make test`` runs of the samples: each with the MPI library that it names, or one in turns."""
     samples: dict[str, list[pytest.Item]] = {}
     for item in items:
         if (marker := item.get_closest_marker("sample")) and all(library in item.nodeid for library in marker.args):
             samples.setdefault(re.sub("openmpi|mpich", "", item.nodeid), []).append(item)
     for turn, libraries in enumerate(samples.values()):
         libraries[turn % len(libraries)].add_marker("sampled")
-    if seed := os.environ.get("MPIPARALLEL_TEST_ORDER"):
-        random.Random(seed).shuffle(items)
 
 
 @pytest.hookimpl(wrapper=True)
